@@ -1,24 +1,23 @@
 """How fast the widgets answer, in a lab in Chromium; prints only: ``python -m tests.benchmarks.widgets``.
 
-From the mouse button that goes up to the next frame after the picture has changed.
+The first picture: from the moment in which the kernel begins with the cell. An answer: from the mouse button that goes
+up to the next frame after the picture has changed.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, sync_playwright
 
-import toolkit
 from tests.browser.lab_page import (
     CHROMIUM_FLAGS,
     EXPOSED,
-    RunningLab,
     open_notebook,
     run_opened,
     running_lab,
@@ -29,15 +28,22 @@ from tests.notebook_pictures import chromium_program
 
 _CELLS = (
     """\
-import numpy as np, pandas as pd, toolkit
-tk = toolkit.connect(toolkit.Gateway.demo())
-times = pd.date_range("2026-01-01", periods=20_000, freq="min", name="time")
-rows = pd.DataFrame({"celsius": 20 + np.sin(np.arange(20_000) / 300), "humidity": np.arange(20_000) % 70}, times)""",
-    "toolkit.HistoryExplorer(rows)",
-    "toolkit.HandwritingExplorer(tk)",
-    "toolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration())",
-    "toolkit.IdentityWalkthrough(tk)",
+import time, numpy as np, pandas as pd, toolkit
+tk, began = toolkit.connect(toolkit.Gateway.demo()), []
+times = pd.date_range("2026-01-01", periods=130_000, freq="min", name="time")
+rows = pd.DataFrame({"celsius": 20 + np.sin(np.arange(130_000) / 300), "humidity": np.arange(130_000) % 70}, times)""",
+    "began.append(time.time())\ntoolkit.HistoryExplorer(rows)",
+    "began.append(time.time())\ntoolkit.HandwritingExplorer(tk)",
+    "began.append(time.time())\ntoolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration())",
+    "began.append(time.time())\ntoolkit.IdentityWalkthrough(tk)",
 )
+# When each widget first had a picture.
+_FIRST = """window.pictured = [];
+setInterval(() => document.querySelectorAll('.toolkit-widget').forEach((widget, number) => {
+  const has = [...widget.querySelectorAll('canvas, img, svg')]
+    .some((one) => one.getBoundingClientRect().width > 100 && one.complete !== false);
+  if (has) window.pictured[number] ??= Date.now() / 1000;
+}), 10);"""
 # A canvas is cleared before it is drawn; the other pictures are elements that are replaced.
 _WATCH = """() => {
   window.at = {up: 0, drawn: 0};
@@ -49,8 +55,8 @@ _WATCH = """() => {
   for (const one of document.querySelectorAll('.toolkit-widget .widget-html-content, .toolkit-widget .widget-image'))
     seen.observe(one, {childList: true, subtree: true, attributes: true, attributeFilter: ['src']});
 }"""
+_NAMES = ("HistoryExplorer", "HandwritingExplorer", "RewardsExplorer", "IdentityWalkthrough")
 _REST = 1500  # ms: whatever was asked for is drawn
-_RATE, _SENT = 50, 1000
 
 
 def milliseconds(page: Page, act: Callable[[], None]) -> float:
@@ -87,7 +93,7 @@ def answer_times(page: Page) -> None:
     shares = (0.3, 0.7, 0.45, 0.6, 0.2, 0.8, 0.5)
     history, handwriting, rewards, identity = widgets
     marks = [history.get_by_label(name, exact=True) for name in ("Gaps", "Outliers", "humidity")] * 3
-    tell(page, "HistoryExplorer, check boxes (20,000 points)", [lambda it=it: click(it) for it in marks])
+    tell(page, "HistoryExplorer, check boxes (130,000 rows)", [lambda it=it: click(it) for it in marks])
     tell(page, "HandwritingExplorer, size slider", [lambda it=it: slide(handwriting, "Size, px", it) for it in shares])
     tell(
         page,
@@ -98,33 +104,18 @@ def answer_times(page: Page) -> None:
     tell(page, "IdentityWalkthrough, buttons", [lambda it=it: click(it) for it in steps * 2])
 
 
-def live(page: Page, lab: RunningLab) -> None:
-    """Post 50 dweets a second elsewhere, and print what LiveDweets lost and which share of a core its kernel needs."""
-    with toolkit.Gateway() as gateway, toolkit.connect(gateway) as tk:
-        cells = f"import time, toolkit\nlive = toolkit.LiveDweets(toolkit.connect({gateway.base_url!r}), 'roof')\nlive"
-        open_notebook(page, lab, lab.write_notebook("live.ipynb", (cells,)))
-        run_opened(page)
-        start = time.perf_counter()
-        used = float(ask_kernel(page, "time.process_time()"))
-        for number in range(_SENT):
-            time.sleep(max(0.0, start + number / _RATE - time.perf_counter()))
-            tk.dweets.post("roof", {"celsius": 20 + number % 7, "number": number})
-        seconds = time.perf_counter() - start
-        used = float(ask_kernel(page, "time.process_time()")) - used
-        page.wait_for_timeout(_REST)
-        lost = _SENT - int(ask_kernel(page, "live.seen"))
-        print(f"LiveDweets, {_SENT / seconds:.0f} dweets a second: {lost} lost, {100 * used / seconds:.1f} % of a core")
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder), *EXPOSED) as lab, sync_playwright() as web:
         browser = web.chromium.launch(executable_path=chromium_program(), args=CHROMIUM_FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.add_init_script(_FIRST)
         open_notebook(page, lab, lab.write_notebook("widgets.ipynb", _CELLS))
         if errors := run_opened(page):
             sys.exit(f"the cells failed: {errors}")
+        started = json.loads(ask_kernel(page, "began"))
+        for name, begin, end in zip(_NAMES, started, page.evaluate("pictured"), strict=True):
+            print(f"{name:24} first picture after {1000 * (end - begin):5.0f} ms")
         answer_times(page)
-        live(page, lab)
         shut_down_kernels(page)
         browser.close()
 

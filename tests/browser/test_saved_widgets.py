@@ -23,6 +23,7 @@ from tests.browser.lab_page import (
     open_notebook,
     restart_kernel,
     run_all,
+    run_opened,
     save,
     shut_down_kernels,
 )
@@ -161,3 +162,5 @@ def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -
     for interface in ("lab/tree", "notebooks"):  # Notebook 7 last, as each of the two takes seconds to load
         assert_reopened(page, lab, path, interface, trusted=True)
         assert_reopened(page, lab, from_elsewhere, interface, trusted=False)
+    assert run_opened(page) == []
+    assert_widgets(page)

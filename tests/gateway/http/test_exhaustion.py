@@ -1,29 +1,29 @@
-"""The gateway runs out of memory or file descriptors, reports it, and recovers."""
+"""The gateway runs out of memory, file descriptors or disk, reports it, and recovers."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
+import json
+import logging
 import os
 import socket
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 
 import psutil
 import pytest
 
 from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.mail_server import eventually
-from toolkit.endpoint import Endpoint
-from toolkit.errors import ServiceError
+from toolkit.errors import StoreUnavailable
 from toolkit_gateway import Gateway
-from toolkit_gateway.http.app import Application
-from toolkit_gateway.http.exchange import Header, Request, Response, Route
+from toolkit_gateway.http import app
 from toolkit_gateway.http.limits import LIMITS
-from toolkit_gateway.http.server import ServerThread
+from toolkit_gateway.stores.embedded_journals import EmbeddedJournals
 
 MEGABYTE = 1024 * 1024
 
@@ -144,7 +144,9 @@ def test_a_refused_request_leaves_no_garbage(gateway: Gateway) -> None:
 
 _FEW_DESCRIPTORS = """
 import os, resource, sys
+from toolkit.errors import StoreUnavailable
 from toolkit_gateway import Gateway
+from toolkit_gateway.http import app
 with Gateway() as gateway:
     few = len(os.listdir("/proc/self/fd")) + 10
     resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
@@ -184,40 +186,39 @@ def _posted(base_url: str) -> bytes:
         return b""
 
 
-class Exhausted:
-    """Routes whose handler needs a file that the system cannot open."""
-
-    first_segments = frozenset({b"file"})
-    headers: tuple[Header, ...] = ()
-    cross_origin = False
-
-    def __init__(self) -> None:
-        self.table = [Route(Endpoint("GET", "/file/{number}"), self._open)]
-
-    def _open(self, request: Request) -> Response:
-        raise OSError(int(request.values["number"]), os.strerror(int(request.values["number"])))
-
-    def error_response(self, error: ServiceError, request: Request) -> Response:
-        return Response(error.status, b"")
-
-
-@pytest.fixture
-def exhausted() -> Iterator[ServerThread]:
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Application]:
-        yield Application([Exhausted()])
-
-    serving = ServerThread("127.0.0.1", 0, opened, stop_seconds=60.0)
-    serving.start()
-    yield serving
-    serving.stop()
-
-
 @pytest.mark.parametrize(
     ("number", "status", "retry"), [(errno.EMFILE, 503, "1"), (errno.ENFILE, 503, "1"), (errno.EACCES, 500, None)]
 )
 def test_handler_without_descriptors_is_answered(
-    exhausted: ServerThread, number: int, status: int, retry: str | None
+    gateway: Gateway, number: int, status: int, retry: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reply = raw_call(f"http://127.0.0.1:{exhausted.port}", "GET", f"/file/{number}")
-    assert (reply.status, reply.headers.get("retry-after")) == (status, retry)
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(EmbeddedJournals, "append", fail)
+    reply = raw_call(gateway.base_url, "POST", "/dweet/for/kitchen", b"1")
+    assert (json.loads(reply.body)["with"], reply.headers.get("retry-after")) == (status, retry)
+
+
+# -- a full disk ------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_is_away_is_one_line_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(app, "monotonic", lambda: now[0])
+    caplog.set_level(logging.ERROR, "toolkit_gateway")
+
+    def fail(*_: object, **__: object) -> asyncio.Future[object]:
+        raise StoreUnavailable("the disk is full")
+
+    with Gateway() as gateway:
+        monkeypatch.setattr(EmbeddedJournals, "append", fail)
+        for seconds in (0.0, 0.0, 59.0, 61.0, 61.0):
+            now[0] = 1_000.0 + seconds
+            assert b"503" in raw_call(gateway.base_url, "POST", "/dweet/for/roof", b"1").body
+    assert [record.getMessage() for record in caplog.records] == [
+        "the disk is full",
+        "the disk is full (2 more errors before)",
+    ]
