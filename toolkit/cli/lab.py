@@ -32,7 +32,6 @@ _IS_POSIX = os.name == "posix"
 
 
 def _prepare_notebooks(folder: Path | None) -> Path:
-    """Return the folder that JupyterLab shows: the checkout, or a folder to which notebooks and data were copied."""
     if folder is None and is_checkout():
         return originals()
     root = (folder or platformdirs.user_documents_path() / APPLICATION).resolve()
@@ -86,13 +85,11 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
 
 
 def _start_path(root: Path) -> str:
-    """Return the URL path that opens the first notebook, or JupyterLab alone if there is no notebook."""
     first = min((root / "notebooks").glob("*.ipynb"), default=None)
     return f"lab/tree/{quote(first.relative_to(root).as_posix())}" if first else "lab"
 
 
 def _runtime_folder() -> tempfile.TemporaryDirectory[str]:
-    """Make a private folder for the keys and sockets of the kernels."""
     # Systems allow only about 100 characters in the path of a socket.
     short = "/tmp" if _IS_POSIX and os.access("/tmp", os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True)

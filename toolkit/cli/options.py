@@ -51,7 +51,6 @@ def dweet_calls(url: str | None) -> DweetCalls:
 
 
 def gateway_url(given: str | None) -> str:
-    """Return the given URL, or the URL of a gateway on this machine; raise ClickException if no gateway runs."""
     if found := given or local_url():
         return found
     raise click.ClickException(

@@ -144,7 +144,6 @@ def rendering_of(
 
 
 def warn_of_losses(rendering: Handwritten, advice: str) -> None:
-    """Warn the caller if ink was cut off, or if no hand has some of the characters."""
     if rendering.overflow:
         where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
         warn_caller(f"the text does not fit, and some ink was cut off{where}: {advice}")
@@ -161,7 +160,6 @@ def _parse_seed(text: str) -> int | Decimal | None:
 
 
 def _add_background(data: bytes, kind: FileKind, colour: str) -> bytes:
-    """Return a PNG or an SVG with a background; raise InvalidArgument for a PDF or an unknown colour."""
     if kind == "pdf":
         raise InvalidArgument("a PDF has no background: it is shown and printed on paper; save a PNG or an SVG")
     try:

@@ -66,8 +66,6 @@ class OperatorClient(PublicNames):
     def __repr__(self) -> str:
         return f"<Operator of the gateway at {self._session.base_url}>"
 
-    # -- locks --------------------------------------------------------------------------------------------
-
     def issue_lock(self) -> IssuedLock:
         """Issue a lock (``POST /operator/locks``).
 
@@ -92,55 +90,30 @@ class OperatorClient(PublicNames):
         return declared_frame(self._call(wire.GET_LOCKS, "locks", _ROWS), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
-        """Remove a lock permanently, with its keys (``DELETE /operator/locks/{lock}``).
+        """Remove a lock permanently, with its keys (``DELETE /operator/locks/{lock}``); NotFound if there is none.
 
-        Parameters
-        ----------
-        lock
-            The name of the lock, or of a damaged thing in a row of `locks` in which ``lock`` is missing.
-
-        Returns
-        -------
-        str or None
-            The thing that used the lock, if any. It is unlocked: everybody can read and write it. Its alert is removed.
-
-        Raises
-        ------
-        NotFound
-            There is no such lock.
+        Return the thing that used the lock, if any: it is unlocked, so everybody can read and write it, and its alert
+        is removed. Of a damaged thing in a row of `locks` without a lock, give the name of the thing.
         """
         thing: str | None = self._call(wire.REVOKE_LOCK, "thing", str | None, lock=lock)
         return thing
 
-    # -- users of mobile identity ---------------------------------------------------------------------------
-
     def reset_user(self, user: AuthenticatedUser | str) -> list[str]:
         """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
 
-        Use it after a phone was stolen, or if too many wrong answers have locked the user's question.
+        Use it after a phone was stolen, or if too many wrong answers have locked the user's question. Return what was
+        done, a sentence for each change; NotFound if no such user had a code or gave a wrong answer lately.
 
         Parameters
         ----------
         user
             The user from ``finish_authentication``, or the ``service_alias``, which a program may store.
-
-        Returns
-        -------
-        list of str
-            What was done, a sentence for each change.
-
-        Raises
-        ------
-        NotFound
-            No user with this alias had a code or gave a wrong answer lately.
         """
         alias = user if isinstance(user, str) else user.service_alias
         done: list[str] = self._call(wire.RESET_USER, "done", list[str], alias=alias)
         if not isinstance(user, str):
             user.flow.states = frozenset({State.REVOKED})
         return done
-
-    # -- what the gateway keeps -----------------------------------------------------------------------------
 
     def outbox(self) -> pd.DataFrame:
         """Return the alert mails (``GET /operator/outbox``).
@@ -178,23 +151,18 @@ class OperatorClient(PublicNames):
         return decisions if devices is None else with_device_ids(decisions, devices)
 
     def reward_sessions(self) -> pd.DataFrame:
-        """Return all reward sessions (``GET /operator/rewards/sessions``).
+        """Return all reward sessions, oldest first (``GET /operator/rewards/sessions``).
 
-        Returns
-        -------
-        DataFrame
-            Oldest first: ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
+        The columns are ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
         """
         return decision_frame(self._call(wire.GET_REWARD_SESSIONS, "sessions", _ROWS), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
-        """Return the rules of the reward engine, for example as the start of a what-if.
+        """Return the rules of the reward engine, as the start of a what-if.
 
         ``GET /operator/rewards/configuration``.
         """
         return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, "configuration", dict))
-
-    # -- the clock ----------------------------------------------------------------------------------------
 
     def clock(self) -> pd.Timestamp:
         """Return the gateway's time, in UTC (``GET /operator/clock``)."""
@@ -203,15 +171,7 @@ class OperatorClient(PublicNames):
     def advance(self, seconds: float) -> pd.Timestamp:
         """Advance the clock of ``Gateway.demo()`` and return its new time, in UTC (``POST /operator/clock``).
 
-        Parameters
-        ----------
-        seconds
-            How many seconds to advance, 0 or more: a clock never goes back.
-
-        Raises
-        ------
-        Conflict
-            The gateway runs on the real clock.
+        A clock never goes back: `seconds` is 0 or more. Conflict if the gateway runs on the real clock.
 
         Examples
         --------
@@ -223,8 +183,6 @@ class OperatorClient(PublicNames):
         if not 0 <= seconds < float("inf"):
             raise InvalidArgument(f"seconds must be 0 or more, not {seconds}: a clock only goes forward")
         return self._call_for_time(wire.ADVANCE_CLOCK, msgspec.json.encode({"seconds": float(seconds)}))
-
-    # -- calls --------------------------------------------------------------------------------------------
 
     def _call_for_time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
         return pd.Timestamp(self._call(endpoint, "now", int, body), unit="ms", tz="UTC")

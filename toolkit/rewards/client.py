@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 import textwrap
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -26,7 +28,7 @@ from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
 from toolkit.rewards import wire
 from toolkit.rewards.analysis.rates import boolean_column, check_columns
-from toolkit.rewards.names import checked_moment_id, new_device_id, start_text
+from toolkit.rewards.wire import checked_moment_id, start_text
 from toolkit.secret import Secret
 from toolkit.system.nearest_name import missing_names
 
@@ -107,6 +109,22 @@ class RewardPage:
 
     def __repr__(self) -> str:
         return f"<RewardPage {self.title!r}: {self.message}>"
+
+
+@checked_arguments
+def new_device_id(company_token: str) -> str:
+    """Return a new device id for a user who opted out of advertiser tracking; the app must store it on the device.
+
+    The id has the form ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
+
+    Examples
+    --------
+    >>> new_device_id("acme").startswith("acme-")
+    True
+    """
+    if re.fullmatch(wire.COMPANY_TOKEN_PATTERN, company_token) is None:
+        raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
+    return f"{company_token}-{uuid.uuid4()}"
 
 
 @checked_arguments

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.names import checked_moment_id
+from toolkit.rewards.wire import checked_moment_id
 from toolkit.settings import Table, Text, TimeOfDay, check_unique, checked
 
 Share = Annotated[float, Meta(ge=0, le=1)]

@@ -1,12 +1,16 @@
-"""The wire format of mobile rewards: endpoints, fields, limits, headers and errors.
+"""The wire format of mobile rewards: endpoints, fields, limits, headers, names and errors.
 
 The body of every error is ``{"error":{"code":...,"field":...,"message":...}}``.
 """
 
+import hashlib
 import json
+import re
+import unicodedata
+from datetime import UTC, datetime
 
 from toolkit.endpoint import Endpoint
-from toolkit.errors import ServiceError, class_of_status
+from toolkit.errors import InvalidArgument, ServiceError, class_of_status
 
 GATEWAYKEY = "gatewaykey"
 #: A changing value prevents browser caching; the service only checks that the value is a number.
@@ -33,7 +37,6 @@ COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 SHOWN, CLAIMED, DISMISSED = READER_EVENTS = ("shown", "claimed", "dismissed")
 
-
 #: Texts of errors that the client raises too.
 BAD_MOMENT_ID = "moment_id must have 1 to 128 characters, and no control characters."
 #: Code and text by the status of a reward page.
@@ -41,6 +44,27 @@ NO_REWARD = {
     404: ("unknown_reward", "This reward does not exist."),
     410: ("reward_expired", "This reward has expired."),
 }
+
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def checked_moment_id(moment_id: object) -> str:
+    """Return a moment_id in NFC; InvalidArgument unless it has 1 to 128 characters, and no control characters."""
+    name = unicodedata.normalize("NFC", moment_id) if isinstance(moment_id, str) else ""
+    if not 1 <= len(name) <= MAX_MOMENT_CHARACTERS or _CONTROL_CHARACTERS.search(name):
+        raise InvalidArgument(BAD_MOMENT_ID)
+    return name
+
+
+def device_label(device_id: str) -> str:
+    """Return the label of a device in decisions, a hash of the device id; its UUID may be in any case."""
+    normal = device_id[:-36] + device_id[-36:].lower()
+    return f"dev-{hashlib.sha256(normal.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
+
+
+def start_text(start: datetime) -> str:
+    """Format a time in UTC with ``Z``, and with decimals of the second only if they are not zero."""
+    return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def error_with(

@@ -14,7 +14,6 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def gateway_folder() -> Path:
-    """Return the default data folder of the lab's gateway."""
     return platformdirs.user_data_path(APPLICATION, appauthor=False) / "gateway"
 
 
@@ -24,7 +23,6 @@ def is_checkout() -> bool:
 
 
 def originals() -> Path:
-    """Return the folder with the original ``notebooks`` and ``data``: the checkout, or one in the installed package."""
     return _PACKAGE.parent if is_checkout() else _PACKAGE / "_lab"
 
 

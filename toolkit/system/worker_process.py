@@ -209,7 +209,6 @@ def _start_child(module: str) -> subprocess.Popen[bytes]:
 
 
 def _read_message(pipe: IO[bytes]) -> bytes:
-    """Return one message of a child; raise EOFError if the pipe ends, DecodeError if the message is too long."""
     if len(head := pipe.read(_LENGTH_BYTES)) < _LENGTH_BYTES:
         raise EOFError
     if (length := int.from_bytes(head, "big")) > _MAX_ANSWER_BYTES:

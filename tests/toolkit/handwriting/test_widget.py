@@ -111,15 +111,6 @@ def test_page_and_picture_have_their_own_defaults(letter: HandwritingExplorer) -
     assert "natural" not in letter.code
 
 
-def test_variances_of_real_people_are_green(explorer: HandwritingExplorer) -> None:
-    slider = explorer.look.line_variance
-    slider.value = 0.1
-    assert slider.style.handle_color == "#7cb342"
-    slider.value = 0.5
-    assert slider.style.handle_color is None
-    slider.value = 0
-
-
 def test_generated_code_reproduces_the_view(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:
     explorer.text.value = 'It\'s "quoted"\nand \\ on two lines'
     explorer.look.size.value = 33

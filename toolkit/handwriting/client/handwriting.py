@@ -180,15 +180,7 @@ class HandwritingClient(PublicNames):
         random_seed: Seed | None = None,
         **options: Unpack[Style],
     ) -> Handwritten:
-        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     tk.handwriting.svg("Hello", "Molly").data[:4]
-        b'<svg'
-        """
+        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`."""
         return self._write("svg", text, hand, page_style(style, options, width, height, random_seed))
 
     def animation(
@@ -202,15 +194,7 @@ class HandwritingClient(PublicNames):
         random_seed: Seed | None = None,
         **options: Unpack[Style],
     ) -> Handwritten:
-        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     b"animation" in tk.handwriting.animation("Hello", "Molly").data
-        True
-        """
+        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`."""
         return self._write("replay", text, hand, page_style(style, options, width, height, random_seed))
 
     def letter(
@@ -235,11 +219,6 @@ class HandwritingClient(PublicNames):
             ``"A3"`` to ``"A6"``, ``"Letter"``, ``"Legal"`` or (width, height).
         hand, style, random_seed, **options
             As in `png`; errors, too.
-
-        Returns
-        -------
-        Letter
-            A `Handwritten` with ``.pages``, ``.picture(page)`` and ``.save_pictures(folder)``.
 
         Examples
         --------
@@ -277,10 +256,9 @@ class HandwritingClient(PublicNames):
             the row, from 1, unless a column has this name.
         hand
             Id or title of a hand, or the name of a column with ids or titles.
-        folder
-            The folder for the letters and a list of them, ``letters.jsonl``; created if it does not exist.
-        file_name
-            The template of the file names, without suffix.
+        folder, file_name
+            The folder for the letters and a list of them, ``letters.jsonl``; the template of the file names, without
+            suffix.
         random_seed
             The same seed gives the same letters, and each letter gets another seed from it. None: random seeds.
         style, page, **options
@@ -291,12 +269,8 @@ class HandwritingClient(PublicNames):
         pandas.DataFrame
             The index of `frame`; ``path``, ``hand``, ``pages``, ``width`` and ``height`` of a page in points,
             ``bytes``, ``seed``, ``overflow`` (some text did not fit), ``is_new`` (written by this call), and ``error``:
-            why the letter was not written. Warnings count the rows with an error or an overflow.
-
-        Raises
-        ------
-        InvalidArgument
-            No letter can be written: a field of a template is not a column, the folder is not writable, ...
+            why the letter was not written. Warnings count the rows with an error or an overflow. InvalidArgument if no
+            letter can be written: a field of a template is not a column, the folder is not writable, ...
 
         Examples
         --------
@@ -354,21 +328,14 @@ class HandwritingClient(PublicNames):
     def contact_sheet(
         self, pictures: pd.DataFrame | Sequence[Handwritten], *, columns: int = 2, labels: Sequence[str] | None = None
     ) -> ContactSheet:
-        """Put many renderings on one picture.
+        """Put many renderings on one picture, `columns` of them side by side.
 
         Parameters
         ----------
         pictures
             The frame that `sweep` returned, or a list of renderings.
-        columns
-            Number of renderings side by side.
         labels
             One label per rendering. None: the parameters that differ within a sweep, or the titles of the hands.
-
-        Returns
-        -------
-        ContactSheet
-            A notebook shows the picture; ``.image()``, ``.save(path)``.
 
         Examples
         --------

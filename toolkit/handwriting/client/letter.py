@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from toolkit.argument_checks import absolute_path, checked_arguments
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import PageStyle
@@ -28,18 +26,6 @@ class Letter(Handwritten):
         if not 1 <= page <= self.pages:
             raise InvalidArgument(f"page is between 1 and {self.pages}, not {page}")
         return self.render_page(page, dpi)
-
-    def save_pictures(
-        self, folder: str | os.PathLike[str], *, dpi: float = 144, background: str | None = None
-    ) -> list[Path]:
-        """Write each page as ``page-1.png``, ``page-2.png``, ... into a folder, and return the paths.
-
-        `background` is a CSS colour; without it and without `paper`, the pictures are transparent.
-        """
-        target = absolute_path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        numbers = range(1, self.pages + 1)
-        return [self.picture(n, dpi=dpi).save(target / f"page-{n}.png", background=background) for n in numbers]
 
     def __repr__(self) -> str:
         size = f"{self.width:g} x {self.height:g}"

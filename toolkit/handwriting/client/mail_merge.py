@@ -79,7 +79,6 @@ def merge_letters(renderer: Renderer, merge: Merge, frame: pd.DataFrame, folder:
 
 
 def _check(merge: Merge, frame: pd.DataFrame) -> None:
-    """Raise InvalidArgument if no letter can be written."""
     check_columns_differ(frame)
     for subject, template in (("file_name", merge.file_name), ("the template", merge.template)):
         try:
@@ -128,7 +127,6 @@ def _read_list(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _file_name(merge: Merge, values: Mapping[str, Any]) -> str:
-    """Return the name of a file without its suffix; raise InvalidArgument if some systems refuse it."""
     name = unicodedata.normalize("NFC", _fill(merge.file_name, values))
     if _UNSAFE_NAME.fullmatch(name) or len(name.encode()) > _MAX_NAME_BYTES:
         raise InvalidArgument(f"{name[:80]!r} cannot be a file name: use letters, digits and spaces, at most 240 bytes")
@@ -145,7 +143,6 @@ def _fill(template: str, values: Mapping[str, Any]) -> str:
 def _write_letter(
     renderer: Renderer, merge: Merge, values: Mapping[str, Any], path: Path, finished: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the report of a letter, which is written if it is not there or has changed."""
     text, style = _fill(merge.template, values), merge.style
     hand = str(_RowFormatter().get_field(merge.hand, (), values)[0]) if merge.hand in values else merge.hand
     if (seed := style.get("random_seed")) is not None:  # with one seed for all, all letters would begin alike

@@ -46,13 +46,11 @@ class Renderer:
     """Sends texts to the service with the apikey of a client, and warns of nothing."""
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
-        """Keep the session and the key; nothing is sent yet."""
         self._session = session
         self._apikey = apikey
 
     @property
     def base_url(self) -> str:
-        """The URL of the service."""
         return self._session.base_url
 
     def listing(self, query: Query) -> list[HandwritingRow]:
@@ -67,11 +65,9 @@ class Renderer:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """All titles by id."""
         return {row["id"]: row["title"] for row in self.listing({})}
 
     def id_of(self, name: str) -> str:
-        """Return the id of the handwriting whose id or title (in any case) is `name`."""
         if name in self.titles:
             return name
         ids = {title.casefold(): handwriting_id for handwriting_id, title in self.titles.items()}
@@ -112,7 +108,6 @@ class Renderer:
         return rendering_of(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
 
     def _listing_part(self, query: Query) -> list[HandwritingRow]:
-        """Return a part of the list; raise UnexpectedReply for a body of another form."""
         try:
             return msgspec.json.decode(self._call(wire.GET_LISTING, {}, query).body, type=list[HandwritingRow])
         except msgspec.ValidationError as error:

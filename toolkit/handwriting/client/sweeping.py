@@ -116,7 +116,6 @@ def contact_sheet(
 
 
 def _labels_of(pictures: pd.DataFrame | Sequence[Handwritten], writings: list[Handwritten]) -> list[str]:
-    """Return a label for each rendering: the parameters that differ within a sweep, or else the title of the hand."""
     if isinstance(pictures, pd.DataFrame):
         parameters = pictures.columns[: pictures.columns.get_loc("writing")]
         if differing := [name for name in parameters if pictures[name].nunique() > 1]:

@@ -24,7 +24,6 @@ class Settings(NamedTuple):
 
     @property
     def is_letter(self) -> bool:
-        """Whether the text is on pages of a size, as many as it needs."""
         return "page" in self.style
 
     def code(self, kind: str, page: int) -> str:
@@ -36,7 +35,6 @@ class Settings(NamedTuple):
         return f"tk.handwriting.letter{call}" + (f".picture({page})" if kind == "png" else "")
 
     def caption(self, other: Settings) -> str:
-        """Return the hand, and the parameters that `other` has differently."""
         differing = [f"{name} {value}" for name, value in self.style.items() if other.style.get(name) != value]
         return ", ".join([self.handwriting, *differing])
 

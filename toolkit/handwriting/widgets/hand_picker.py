@@ -35,7 +35,6 @@ class HandWall(anywidget.AnyWidget):
     is_open = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, render: Callable[[str, str], bytes]) -> None:
-        """Take what renders a text in a hand as a PNG."""
         super().__init__()
         self._render = render
         self.on_msg(self._send_pictures)
@@ -84,7 +83,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.order.observe(lambda _change: attempt(self._show_hands), "value")
 
     def load(self) -> None:
-        """Read the list of hands, and show them."""
         self._listing = self._client.available(order_by="title")
         self.name.options = tuple(self._listing["title"])
         renderer = renderer_of(self._client)
@@ -93,7 +91,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._show_chosen()
 
     def show_text(self, text: str) -> None:
-        """Show the beginning of `text` in all pictures."""
         line = next((line for line in text.splitlines() if line.strip()), "Hello")
         pieces = textwrap.wrap(line, _SNIPPET_LENGTH, break_long_words=False, break_on_hyphens=False)
         self.wall.snippet = pieces[0][:_MAX_WORD_LENGTH]
@@ -121,5 +118,4 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _ratings_of(hand: pd.Series) -> dict[str, str]:
-    """Return the ratings of a hand as texts such as ``neatness 1512``, by the column of the rating."""
     return {name: f"{label} {hand[name]}" for name, label in _RATING_LABELS.items()}

@@ -202,7 +202,6 @@ class HandwritingExplorer(ServiceWidget):
         self._mark(_fields_of(self.error, ("text", "handwriting")))
 
     def _write(self) -> None:
-        """Write with the present settings, and show it."""
         self._offer_kinds()
         settings = self._settings
         self.result = self._render_page(settings, self.page_number)
@@ -257,7 +256,6 @@ class HandwritingExplorer(ServiceWidget):
             self.kind.value = before if before in self._kinds else names[0][1]
 
     def _show(self) -> None:
-        """Show the pictures, the place among the pages, and the code."""
         if self.result is None or self._shown is None:
             return
         sheets = [Sheet(self.result, self._shown)]

@@ -13,8 +13,6 @@ from toolkit.handwriting.wire import ALIGNS, MISSING_CHOICES, PAPERS, PENS
 from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 
 _LABEL_WIDTH = "5.2em"
-HUMAN_LINE_VARIANCE, HUMAN_WORD_VARIANCE = 0.12, 0.3  # the largest that look like a person's writing
-_VARIANCE_TOOLTIP = "Largest relative change; green, up to {:g}: as a person writes"
 _NO_PAGE = "one picture, as large as below"
 #: The values of the controls that are the defaults of a letter, and of a picture; 57 px are 2 cm.
 _LETTER_DEFAULTS = {
@@ -49,8 +47,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.inks.value = str(preset.pop("handwriting_color"))
         for name, value in preset.items():
             self.parameters[name].value = value
-        for control, limit in ((self.line_variance, HUMAN_LINE_VARIANCE), (self.word_variance, HUMAN_WORD_VARIANCE)):
-            ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(limit))
         self._lay_out()
         self.page.observe(self._change_page, "value")
         for control in (*self.parameters.values(), self.height_auto, self.inks):
@@ -60,8 +56,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     def _make_controls(self) -> None:
         self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
         self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, as a multiple of the size")
-        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_LINE_VARIANCE))
-        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_WORD_VARIANCE))
+        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.12")
+        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.3")
         field = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(field, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
         self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
@@ -123,7 +119,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     @property
     def is_letter(self) -> bool:
-        """Whether the text is written on pages of a size, as many as it needs."""
         return bool(self.page.value)
 
     @property
@@ -183,7 +178,3 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
 def _dropdown(description: str, options: Sequence[Any], tooltip: str) -> ipywidgets.Widget:
     return sized(ipywidgets.Dropdown(options=options, description=description), label=_LABEL_WIDTH, tip=tooltip)
-
-
-def _green_up_to(limit: float) -> Callable[[float], str | None]:
-    return lambda value: "#7cb342" if value <= limit else None

@@ -14,7 +14,7 @@ from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import responses, wire
 from toolkit.identity.client import replies
-from toolkit.identity.client.handset import Handset
+from toolkit.identity.phones import Handset
 from toolkit.identity.client.replies import Payments
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, checked
 from toolkit.identity.client.transaction import (
@@ -57,15 +57,8 @@ class IdentityClient(PublicNames):
     def echo(self, message: str) -> pd.DataFrame:
         """Check that the service is available: ``POST /account/2014/07/25/accountEcho``.
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row: ``echo_message`` (unchanged; at most 1,024 characters), ``api_version``.
-
-        Raises
-        ------
-        KeyRejected
-            The ApiClientId is unknown or disabled.
+        Return one row: ``echo_message`` (unchanged; at most 1,024 characters), ``api_version``. KeyRejected if the
+        ApiClientId is unknown or disabled.
 
         Examples
         --------
@@ -111,23 +104,18 @@ class IdentityClient(PublicNames):
             device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
         if device_ip is None and carrier_short_code is None:
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
-        verifier, challenge = fresh_verifier()
+        flow, (verifier, challenge) = Flow(), fresh_verifier()
         target = {"FinalTargetUrl": final_target_url, "CodeChallenge": challenge}
         fields = {"DeviceIp": device_ip, "CarrierShortCode": carrier_short_code, **target}
-        flow, base_url = Flow(), self._http.base_url
-        read = partial(replies.started_transaction, flow, verifier, base_url)
+        read = partial(replies.started_transaction, flow, verifier, self._http.base_url)
         return self.recorder.post(wire.START_AUTH, fields, read, flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
 
-        A TargetUrl can be opened once. If the network does not identify the phone, only `finish_authentication`
-        reports this. Without a `handset`, this machine opens TargetUrl over its own network.
-
-        Raises
-        ------
-        Conflict
-            TargetUrl was opened before, or it has expired (by default after 120 seconds).
+        Without a `handset`, this machine opens TargetUrl over its own network. If the network does not identify the
+        phone, only `finish_authentication` reports this. Conflict if TargetUrl was opened before, or has expired (by
+        default after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
         final = self.recorder.open_target(transaction.secret("fingerprint"), headers, transaction.flow)
@@ -167,10 +155,8 @@ class IdentityClient(PublicNames):
 
         Raises
         ------
-        CodeExpired
-            The code has expired; nothing was sent.
-        NotAuthenticated
-            2012: the code was revoked.
+        CodeExpired, NotAuthenticated
+            The code has expired, and nothing was sent; 2012: the code was revoked.
         """
         fields = self._authentication_fields(user)
         read = partial(checked, record=responses.Eligibility)
@@ -193,13 +179,11 @@ class IdentityClient(PublicNames):
         ------
         CodeExpired
             The code has expired; nothing was sent.
-        NotEligible, Conflict
-            1010: the user is not eligible; 2020: `eligibility` was not called yet.
+        NotEligible, Conflict, NotFound
+            1010: the user is not eligible; 2020: `eligibility` was not called yet; 1012: there is no customer data.
         KeyRejected, RateLimited
             2021: an answer is needed; 2022: the answer is wrong; 2023: too many answers were wrong, so the service
             accepts no answer for ``retry_after`` seconds.
-        NotFound
-            1012: the user has no customer data.
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
@@ -222,14 +206,8 @@ class IdentityClient(PublicNames):
         pandas.DataFrame
             One row per payment method, in the order of `payments`: ``payment_id``, ``payment_type``, ``brand``,
             ``masked_account_number``, ``expiration_month``, ``expiration_year``, ``name_on_account`` and the address
-            as ``billing_line1`` to ``billing_country_code``.
-
-        Raises
-        ------
-        NotFound
-            2030: at least one of the payment methods is not on file for this user.
-        ServiceError
-            As for `payment_list`.
+            as ``billing_line1`` to ``billing_country_code``. Errors are those of `payment_list`, and NotFound (2030) if
+            at least one of the payment methods is not on file for this user.
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer) | {"PaymentIds": replies.payment_ids(payments)}
@@ -246,12 +224,9 @@ class IdentityClient(PublicNames):
     def trace(self) -> pd.DataFrame:
         """Return one row for each of the last 1,000 requests, oldest first, secrets masked.
 
-        Returns
-        -------
-        pandas.DataFrame
-            ``n``, ``step`` (the method that was called), ``operation``, ``http``, ``status``, ``description``,
-            ``state`` (of the flow, after the step), ``request``, ``response`` (JSON texts; the response is missing if
-            there was none), ``ms``, ``seconds_left`` (until the code expires; missing without a code).
+        The columns are ``n``, ``step`` (the method that was called), ``operation``, ``http``, ``status``,
+        ``description``, ``state`` (of the flow, after the step), ``request``, ``response`` (JSON texts; the response is
+        missing if there was none), ``ms``, ``seconds_left`` (until the code expires; missing without a code).
 
         Examples
         --------

@@ -37,14 +37,9 @@ class SecretHolder:
         self.flow = flow
 
     @property
-    def states(self) -> frozenset[State]:
-        """The states in which the flow can be, as the client knows."""
-        return self.flow.states
-
-    @property
     def state(self) -> str:
         """The state of the flow as far as the client knows, such as ``started`` or ``failed or proven``."""
-        return in_words(self.states)
+        return in_words(self.flow.states)
 
     def secret(self, name: str) -> Secret:
         """Return a secret by name; raise SessionClosed after `forget`."""
@@ -113,7 +108,6 @@ class AuthenticatedUser(SecretHolder):
 
 
 def fresh_verifier() -> tuple[Secret, Secret]:
-    """Return a PKCE verifier and its S256 challenge."""
     verifier = secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))

@@ -131,7 +131,6 @@ def _draw_message(
 
 
 def _text_ends(message: _Message, columns_x: Sequence[float]) -> tuple[float, float]:
-    """Return between which positions the text of an arrow is."""
     start, end = columns_x[message.start], columns_x[message.end]
     # If an arrow crosses the gateway's line, the text stays to the left of this line.
     crosses_gateway = {message.start, message.end} == {_CALLER, _PHONE}
@@ -142,7 +141,6 @@ def _text_ends(message: _Message, columns_x: Sequence[float]) -> tuple[float, fl
 
 
 def _lines(message: _Message, columns_x: Sequence[float]) -> list[str]:
-    """Break the text of an arrow into lines that fit between its ends."""
     left, right = _text_ends(message, columns_x)
     return wrap(message.text, int((right - left) / _LETTER_WIDTH)) or [""]
 
@@ -197,7 +195,6 @@ def _state_width(state: State) -> float:
 
 
 def exchange_html(step: Step | None) -> str:
-    """Return a request and its response as HTML, or a hint if no step is chosen."""
     if step is None:
         return _HINT
     before, after = in_words(step.before), in_words(step.after)

@@ -13,9 +13,9 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
-from toolkit.identity.client.handset import Handset
+from toolkit.identity.phones import Handset
 from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
-from toolkit.identity.demo_phones import DemoPhones
+from toolkit.identity.phones import DemoPhones
 from toolkit.identity.flow import State, in_words
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
@@ -255,7 +255,7 @@ class IdentityWalkthrough(ServiceWidget):
     def _start(self) -> str:
         self._transaction = self._session.start_authentication(self._phone)
         seconds = self._transaction.expires_in
-        self._target_url_expires = self._gateway.clock.now() + seconds * 1000
+        self._target_url_expires = self._client.recorder.now() + seconds * 1000
         return f"a TargetUrl, valid once and for {seconds} seconds."
 
     def _open(self) -> str:
@@ -296,7 +296,7 @@ class IdentityWalkthrough(ServiceWidget):
         """The states in which the flow can be; the clock tells early that TargetUrl or the code has expired."""
         if self._transaction is None:
             return frozenset({State.NEW})
-        now, states = self._gateway.clock.now(), self._transaction.states
+        now, states = self._client.recorder.now(), self._transaction.flow.states
         is_url_expired = self._steps_done == 1 and now >= self._target_url_expires
         is_code_expired = self._user is not None and not self._user.seconds_left(now)
         is_expired = State.REVOKED not in states and (is_url_expired or is_code_expired)
@@ -344,9 +344,9 @@ class IdentityWalkthrough(ServiceWidget):
     def _code_lifetime_text(self) -> str:
         if self._user is None:
             return "no code yet"
-        if State.REVOKED in self._user.states:
+        if State.REVOKED in self._user.flow.states:
             return "the code is revoked"
-        if left := self._user.seconds_left(self._gateway.clock.now()):
+        if left := self._user.seconds_left(self._client.recorder.now()):
             return f"the code is valid for {left:.0f} s"
         return f"the code expired at {self._user.expires_at:%H:%M:%S}"
 

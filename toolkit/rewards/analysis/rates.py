@@ -16,7 +16,7 @@ from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import declared_frame
 from toolkit.rewards.analysis.explanation import SENTENCES
 from toolkit.rewards.configuration import Configuration, MomentRules
-from toolkit.rewards.names import device_label
+from toolkit.rewards.wire import device_label
 from toolkit.system.nearest_name import nearest_names
 
 #: The lower and the upper bound of a 95 % interval.
@@ -85,7 +85,6 @@ def check_columns(frame: pd.DataFrame, needed: Sequence[str], frame_name: str) -
 
 
 def utc_times(column: pd.Series) -> pd.DatetimeIndex:
-    """Return a column of times in UTC; times without a zone are taken as UTC."""
     try:
         if pd.api.types.is_numeric_dtype(column):  # the unit is unknown
             raise TypeError
@@ -189,7 +188,6 @@ def rule_report(configuration: Configuration | Mapping[str, Any], decisions: pd.
 
 
 def share(n: int, total: int) -> float:
-    """Return ``n / total``, or NaN if `total` is 0."""
     return n / total if total else float("nan")
 
 

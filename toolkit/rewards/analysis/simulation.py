@@ -13,7 +13,7 @@ from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.rewards.analysis import rates
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
-from toolkit.rewards.names import checked_moment_id
+from toolkit.rewards.wire import checked_moment_id
 from toolkit.system.nearest_name import MISSPELT, missing_names, nearest_names
 
 #: The moments of an invented app, each with its weight.
@@ -191,7 +191,6 @@ def _switched_on(configuration: Configuration | Mapping[str, Any] | None) -> lis
 
 
 def _weights(moments: Mapping[str, float] | Iterable[str]) -> dict[str, float]:
-    """Return the names of moments with their probabilities."""
     weights = moments if isinstance(moments, Mapping) else dict.fromkeys(moments, 1.0)
     names, total = [checked_moment_id(name) for name in weights], sum(weights.values())
     if not (min(weights.values(), default=-1) >= 0 and 0 < total < float("inf")):

@@ -17,7 +17,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
-from toolkit.rewards.analysis.explanation import sentence
+from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, OwnLimits
@@ -49,22 +49,6 @@ _REASON_LABELS = {
     "DRAW": "No luck in the draw",
     "REWARDED": "Rewarded",
 }
-#: The label of each rule of a trace, and a text with the numbers that the rule compared.
-_RULE_LABELS = {
-    "test": ("Test", "always rewarded"),
-    "session": ("App is open", ""),
-    "enabled": ("Switched on", ""),
-    "quiet_period": ("No quiet hours", "until {until}"),
-    "device_cap": ("Rewards of the device", "{used} of {limit} in 24 h"),
-    "moment_cap": ("... for this moment", "{used} of {limit} in 24 h"),
-    "min_gap": ("Pause since the last", "{gap} of {needed}"),
-    "pacing": ("Campaign's plan", "{spent:,} of {allowed:,.0f}"),
-    "inventory": ("In stock", "{left:,} left"),
-    "draw": ("Luck", "drew {u:.3f}, wins below {p:g}"),
-    "reserve": ("Reward", "{reward}"),
-}
-#: The texts of rules that had nothing to compare.
-_NOTHING_COMPARED = {"min_gap": "the first", "pacing": "none"}
 
 # Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
@@ -206,30 +190,23 @@ class RewardsExplorer(ServiceWidget):
         self.code_line = html_pane()
 
     def _lay_out(self) -> None:
-        number = "{:g}".format
-        column: list[ipywidgets.Widget] = []
-        limits = {self.p: ("p", percent), self.per_device: ("per_device_per_day", number)}
-        limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", _duration)}
-        for control, (name, as_text) in limits.items():
-            column += [control, *_hint_widgets(_own_limits_hint(self._rules_before, name, as_text))]
-        arms = any(rules.arms for rules in self._rules_before.moments.values())
-        off = [name for name, rules in self._rules_before.moments.items() if not rules.enabled]
-        column += [self.stock, self.arms_by]
-        column += _hint_widgets("" if arms else "No moment has test groups: this changes nothing.")
-        column += _hint_widgets(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
-        column += _hint_widgets(unknown_moments_text(self._rules_before, self.decisions))
-        column += [row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,)))]
-        controls = ipywidgets.VBox(column).add_class("toolkit-controls")
+        rules = self._rules_before
+        arms = any(own.arms for own in rules.moments.values())
+        off = [name for name, own in rules.moments.items() if not own.enabled]
+        column = [
+            self.p, _hint(_own_limits_hint(rules, "p", percent)),
+            self.per_device, _hint(_own_limits_hint(rules, "per_device_per_day", "{:g}".format)),
+            self.per_moment, _hint(_own_limits_hint(rules, "per_moment_per_day", "{:g}".format)),
+            self.gap, _hint(_own_limits_hint(rules, "min_gap_s", _duration)),
+            self.stock, self.arms_by,
+            _hint("" if arms else "No moment has test groups: this changes nothing."),
+            _hint(f"Switched off, whatever you choose: {', '.join(off)}." if off else ""),
+            _hint(unknown_moments_text(rules, self.decisions)),
+            row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,))),
+        ]  # fmt: skip
+        controls = ipywidgets.VBox(list(filter(None, column))).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
-        shown = (
-            self.limit,
-            self.plots,
-            *_hint_widgets(_ASSUMED),
-            self.why,
-            self.explanation,
-            self.page,
-            self.code_line,
-        )
+        shown = (self.limit, self.plots, _hint(_ASSUMED), self.why, self.explanation, self.page, self.code_line)
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     @in_turn
@@ -278,7 +255,6 @@ class RewardsExplorer(ServiceWidget):
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{f'. {limit}.' if limit else ''}")
 
     def _offer_reasons(self) -> None:
-        """Offer the reasons that occur, and keep the selected reason if it is one of them."""
         shares = self.decisions["reason"].value_counts(normalize=True)
         labels = _REASON_LABELS.items()
         options = [(f"{label} ({percent(shares[name], 1)})", name) for name, label in labels if name in shares]
@@ -290,10 +266,10 @@ class RewardsExplorer(ServiceWidget):
     def _explain(self, _change: object) -> None:
         decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
         source = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
-        self.page.value = ""
+        self.page.value, trace = "", explain(decision)
         self.explanation.value = (
-            f'<p class="toolkit-why" aria-live="polite"><strong>{escape(sentence(decision))}</strong> '
-            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(decision["trace"])}'
+            f'<p class="toolkit-why" aria-live="polite"><strong>{escape(trace.attrs["sentence"])}</strong> '
+            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(trace)}'
         )
 
     def _show_page(self) -> None:
@@ -332,9 +308,8 @@ def _without_defaults(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     return differing
 
 
-def _hint_widgets(text: str) -> list[ipywidgets.Widget]:
-    """Return a widget with a small line of text, or no widget for an empty text."""
-    return [ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>')] if text else []
+def _hint(text: str) -> ipywidgets.Widget | None:
+    return ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>') if text else None
 
 
 def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
@@ -347,22 +322,10 @@ def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
     return tuple(replace(item, stock=stock) for item, stock in zip(rewards, stocks, strict=True))
 
 
-def _trace_html(trace: list[Mapping[str, Any]]) -> str:
-    """Return the checked rules as an HTML table, in the order of the trace."""
-    rows = []
-    for line in trace:
-        name, numbers = _RULE_LABELS[line["rule"]]
-        durations = {key[:-2]: _duration(line[key]) for key in ("gap_s", "needed_s") if key in line}
-        try:
-            compared = numbers.format(**line, **durations)
-        except KeyError:
-            compared = _NOTHING_COMPARED.get(line["rule"], "")
-        mark = "✓" if line["ok"] else "✗ refused"
-        rows.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(compared)}</td></tr>")
-    return (
-        '<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">'
-        f"<table><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+def _trace_html(trace: pd.DataFrame) -> str:
+    shown = trace.assign(rule=trace["rule"].str.replace("_", " "), ok=trace["ok"].map({True: "✓", False: "✗ refused"}))
+    table = shown.to_html(header=False, index=False, border=0)
+    return f'<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">{table}</div>'
 
 
 def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable[[float], str]) -> str:
@@ -382,5 +345,4 @@ def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable
 
 
 def _duration(seconds: float) -> str:
-    """Return seconds as ``40 s`` or ``15 min``."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
