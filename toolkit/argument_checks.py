@@ -5,8 +5,6 @@ The signature follows only if arguments are missing, swapped or too many. The me
 be a key, except where only certain words are allowed (a Literal).
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import types

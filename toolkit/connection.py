@@ -62,15 +62,8 @@ def connect(
     -------
     Connection
         With ``.dweets``, ``.handwriting``, ``.rewards``, ``.identity`` and ``.operator``. Close the connection, or use
-        it in a ``with`` statement, to stop the gateway that it started.
-
-    Raises
-    ------
-    InvalidArgument
-        A URL is not http or https, or contains a user name, a password or a query; a credential has an unknown name;
-        `max_response_bytes` is less than 1.
-    ExtraMissing
-        There is no URL, and an embedded gateway needs the extra ``gateway``.
+        it in a ``with`` statement, to stop the gateway that it started. InvalidArgument if a URL is not http or https,
+        or contains a user name, a password or a query; ExtraMissing if an embedded gateway needs the extra ``gateway``.
 
     Examples
     --------
@@ -175,10 +168,7 @@ class Connection(PublicNames, Closable):
         return None if self.gateway is None else self.gateway.clock.now
 
     def close(self) -> None:
-        """Close all connections and streams, and stop the gateway if `connect` started it.
-
-        Afterwards every call raises ConnectionClosed. A second `close` does nothing.
-        """
+        """Close all connections and streams, and stop the gateway if `connect` started it; calls then fail."""
         self._is_closed = True
         for session in self._sessions.values():
             session.close()

@@ -111,23 +111,16 @@ class OutcomeUnknown(StoreUnavailable):
 class ServiceError(ToolkitError):
     """The service answered the call with an error.
 
-    Parameters
+    Attributes
     ----------
     message
         What is wrong and what to do, in the words of the service.
-    code
-        The error code of the service; the HTTP status if the service has no codes.
-    status
-        The HTTP status; None for the default of the class.
+    code, status
+        The error code of the service (the HTTP status if the service has no codes), and the HTTP status.
     service, request
-        Set by the client: the name of the service, and the method and the path of the request without the query.
-
-    Attributes
-    ----------
-    field
-        The wrong field of the request; None if the service does not name it.
-    retry_after
-        Seconds after which the call may succeed; None if waiting does not help.
+        The name of the service, and the method and the path of the request without the query.
+    field, retry_after
+        The wrong field of the request, and the seconds after which the call may succeed; None if there are none.
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """`Handwritten`, the result of a rendering: the renderer makes it, and the client reads it from the response."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

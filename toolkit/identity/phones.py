@@ -1,7 +1,5 @@
 """Simulated phones: `Handset`, and those of the demo world with its public keys, from the data in both packages."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """The client of mobile rewards: sessions, moments and reward pages."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io
@@ -41,6 +39,22 @@ _FRAME_HEIGHT_PX = 330
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
 
 
+class _Modal(msgspec.Struct):
+    body_url: str
+    title: str | None = None
+    message: str | None = None
+
+
+class _View(msgspec.Struct):
+    id: str
+    modal: _Modal
+
+
+class _MomentResponse(msgspec.Struct):
+    date: datetime
+    view: _View | None = None
+
+
 class RewardPage:
     """The HTML page of one reward: title and message as plain text, and ``html`` after `fetch`.
 
@@ -56,12 +70,7 @@ class RewardPage:
     def fetch(self) -> None:
         """Fetch the page into ``html``; the service does not count this as ``shown``.
 
-        Raises
-        ------
-        NotFound
-            The reward does not exist, or has expired (``status`` 410).
-        UnexpectedReply
-            The response is not HTML.
+        NotFound if the reward does not exist, or has expired (``status`` 410).
         """
         parts = urlsplit(self.body_url)
         # Another server may use any path for its pages. The query is secret, because it may hold a token.
@@ -161,12 +170,8 @@ class RewardClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            One row: date (UTC, the session's start), device, test.
-
-        Raises
-        ------
-        MalformedRequest, KeyRejected, RateLimited
-            The service refused; ``error.code`` and ``error.field`` say why.
+            One row: date (UTC, the session's start), device, test. If the service refuses, ``error.code`` and
+            ``error.field`` of MalformedRequest, KeyRejected or RateLimited say why.
 
         Examples
         --------
@@ -196,29 +201,15 @@ class RewardClient(PublicNames):
             One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
             if the server sends no reason), arm and decision_id (None unless the operator shows them to this partner:
             ``show_arms``). A moment without a reward is a row with ``rewarded=False``. A warning says if the gateway
-            has rules for nearly the same name, but not for `moment_id`.
-
-        Raises
-        ------
-        InvalidArgument
-            `moment_id` is not allowed.
-        MalformedRequest, KeyRejected, RateLimited
-            As in `start_session`.
+            has rules for nearly the same name, but not for `moment_id`. Errors are those of `start_session`.
         """
         return self._send_moments([(device, moment_id, test)])
 
     def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
-        """Submit a frame of moments, one request per row, in the order of the rows.
+        """Submit a frame of moments, one request per row, in order; return one row per moment, as `moment` does.
 
-        Parameters
-        ----------
-        moments
-            Columns device, moment_id, and optionally test. moment_id and test are checked before the first request.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per moment, with the columns of `moment`. If a request fails, the earlier moments remain decided.
+        The frame has the columns device, moment_id, and optionally test. moment_id and test are checked before the
+        first request. If a request fails, the earlier moments remain decided.
         """
         check_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
@@ -284,19 +275,3 @@ class RewardClient(PublicNames):
         except (ValueError, RecursionError):
             raise UnexpectedReply(f"the response to {request} is neither a session nor a moment") from None
         return response, reply.headers.get(wire.DECISION_HEADER.lower(), "")
-
-
-class _Modal(msgspec.Struct):
-    body_url: str
-    title: str | None = None
-    message: str | None = None
-
-
-class _View(msgspec.Struct):
-    id: str
-    modal: _Modal
-
-
-class _MomentResponse(msgspec.Struct):
-    date: datetime
-    view: _View | None = None

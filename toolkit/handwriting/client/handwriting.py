@@ -1,7 +1,5 @@
 """The client of handwriting (section B): ``tk.handwriting``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Unpack
@@ -131,10 +129,8 @@ class HandwritingClient(PublicNames):
 
         Raises
         ------
-        InvalidArgument
-            There is no such hand or option, or a value has a wrong type; nothing was rendered.
-        InvalidParameters
-            The service refused a value; the message names every problem.
+        InvalidArgument, InvalidParameters
+            There is no such hand or option, or a value has a wrong type; the service refused a value.
         Overloaded
             Too many texts wait to be rendered; try again after ``retry_after`` seconds.
 

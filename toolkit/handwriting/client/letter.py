@@ -1,7 +1,5 @@
 """`Letter`: a text on as many pages as it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Many renderings: one for each combination of hands and options, and contact sheets of them."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

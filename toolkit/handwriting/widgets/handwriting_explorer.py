@@ -165,7 +165,7 @@ class HandwritingExplorer(ServiceWidget):
 
     def picture(self) -> bytes:
         """Return the picture on the screen, and the kept one if there is one, as a PNG."""
-        writings = [writing for writing in (self.kept, self.result) if writing is not None]
+        writings = [sheet.writing for sheet in self._sheets]
         if len(writings) == 2:
             return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image())
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
@@ -180,6 +180,12 @@ class HandwritingExplorer(ServiceWidget):
     @property
     def _settings(self) -> Settings:
         return Settings(self.text.value, self.picker.handwriting, self.look.style)
+
+    @property
+    def _sheets(self) -> list[Sheet]:
+        """The pictures on the desk: the earlier one, if there is one, and the present one."""
+        pairs = (self.kept, self._kept), (self.result, self._shown)
+        return [Sheet(writing, settings) for writing, settings in pairs if writing is not None and settings is not None]
 
     @property
     def _kinds(self) -> dict[str, tuple[FileKind, str]]:
@@ -234,17 +240,14 @@ class HandwritingExplorer(ServiceWidget):
 
     def _turn_to(self, page: int) -> None:
         """Show another page of what is on the desk, also of the earlier writing."""
-        assert self.result is not None
-        assert self._shown is not None
         self.page_number = min(max(1, page), self._most_pages)
-        self.result = self._render_page(self._shown, self.page_number)
-        if self._kept is not None:
-            self.kept = self._render_page(self._kept, self.page_number)
+        *earlier, self.result = [self._render_page(sheet.settings, self.page_number) for sheet in self._sheets]
+        self.kept = next(iter(earlier), None)
         self._show()
 
     @property
     def _most_pages(self) -> int:
-        return max(writing.pages for writing in (self.result, self.kept) if writing is not None)
+        return max(sheet.writing.pages for sheet in self._sheets)
 
     # -- what is shown ------------------------------------------------------------------------------------
 
@@ -256,17 +259,15 @@ class HandwritingExplorer(ServiceWidget):
             self.kind.value = before if before in self._kinds else names[0][1]
 
     def _show(self) -> None:
-        if self.result is None or self._shown is None:
+        sheets = self._sheets
+        if not sheets:
             return
-        sheets = [Sheet(self.result, self._shown)]
-        if self.kept is not None and self._kept is not None:
-            sheets.insert(0, Sheet(self.kept, self._kept))
         most = self._most_pages
         self._pager.layout.display = None if most > 1 else "none"
         self.previous_button.disabled, self.next_button.disabled = self.page_number == 1, self.page_number == most
         self.place.value = f"page {self.page_number} of {most}"
         self.drop_button.layout.display = "none" if self.kept is None else ""
-        self.code_line.value = code_html(self._shown.code(self.kind.value, self.page_number))
+        self.code_line.value = code_html(sheets[-1].settings.code(self.kind.value, self.page_number))
         moving = self.file if self.kind.value == "animation" else None
         self.paper.value = desk_html(sheets, moving, is_whole=self.fit.value)
 

@@ -1,8 +1,7 @@
 """A control for every parameter of a rendering: of a letter on pages, or of one picture."""
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ipywidgets
@@ -15,12 +14,7 @@ from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 _LABEL_WIDTH = "5.2em"
 _NO_PAGE = "one picture, as large as below"
 #: The values of the controls that are the defaults of a letter, and of a picture; 57 px are 2 cm.
-_LETTER_DEFAULTS = {
-    "page": "A4",
-    "handwriting_size": LETTER_DEFAULTS["handwriting_size"],
-    "margin": 57,
-    "natural": True,
-}
+_LETTER_DEFAULTS = {**LETTER_DEFAULTS, "page": "A4", "margin": 57}
 _PICTURE_DEFAULTS = {"handwriting_size": 20, "margin": 0, "natural": False}
 
 
@@ -136,24 +130,16 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             if name not in unknown and (name in always or value != defaults[name])
         }
 
-    @contextmanager
-    def _one_change(self) -> Iterator[None]:
-        """Set several controls in the block; they notify once, after it."""
-        self._is_setting = True
-        try:
-            yield
-        finally:
-            self._is_setting = False
-
     def _change_page(self, change: dict[str, Any]) -> None:
         """Set the other defaults of a letter, or of a picture, where a person has not chosen something else."""
         if bool(change["old"]) != bool(change["new"]):
             defaults = _PICTURE_DEFAULTS, _LETTER_DEFAULTS
             before, now = defaults if change["new"] else defaults[::-1]
-            with self._one_change():
-                for name in ("handwriting_size", "margin"):
-                    if self.parameters[name].value == before[name]:
-                        self.parameters[name].value = now[name]
+            self._is_setting = True  # all of these are one change, of which the page notifies
+            for name in ("handwriting_size", "margin"):
+                if self.parameters[name].value == before[name]:
+                    self.parameters[name].value = now[name]
+            self._is_setting = False
         self._open_section()
 
     def _enable(self) -> None:

@@ -3,18 +3,16 @@
 They affect the current flow only if its phone is no_challenge, prepaid or no_cards, or if they "let the clock run".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from toolkit.errors import ServiceError
-from toolkit.identity.phones import Handset
 from toolkit.identity.client.identity import IdentityClient
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.client.transaction import AuthenticatedUser, Flow, PhoneProof
 from toolkit.identity.flow import State
+from toolkit.identity.phones import Handset
 from toolkit.secret import Secret
 
 

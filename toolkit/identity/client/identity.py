@@ -14,7 +14,6 @@ from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import responses, wire
 from toolkit.identity.client import replies
-from toolkit.identity.phones import Handset
 from toolkit.identity.client.replies import Payments
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, checked
 from toolkit.identity.client.transaction import (
@@ -28,6 +27,7 @@ from toolkit.identity.client.transaction import (
     hide_answer,
 )
 from toolkit.identity.flow import State
+from toolkit.identity.phones import Handset
 from toolkit.public_api import Closable, PublicNames
 from toolkit.secret import Secret
 

@@ -1,7 +1,5 @@
 """Convert responses to frames and to the objects of a flow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, get_args, get_type_hints

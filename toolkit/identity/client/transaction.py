@@ -3,8 +3,6 @@
 They can forget their secrets, cannot be pickled or copied, and print no secret.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

@@ -13,10 +13,9 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
-from toolkit.identity.phones import Handset
 from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
-from toolkit.identity.phones import DemoPhones
 from toolkit.identity.flow import State, in_words
+from toolkit.identity.phones import DemoPhones, Handset
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
 from toolkit.widgets.base import ServiceWidget, button, html_line, html_pane, in_turn, row, service_of, sized

@@ -1,7 +1,5 @@
 """Simulation: the real engine decides recorded or made-up moments, without a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -49,12 +47,8 @@ def simulate(
     -------
     pandas.DataFrame
         Decisions with the columns of ``tk.operator.decisions()``, in the order of `at`. The configuration and the
-        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters.
-
-    Warns
-    -----
-    DataWarning
-        The configuration has rules for moments that no event has, with the nearest name; or the stock was the limit.
+        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters. A
+        DataWarning names rules for moments that no event has, and says if the stock was the limit.
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """RewardsExplorer: change the engine's settings and see what the engine would have decided."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Mapping
 from html import escape
