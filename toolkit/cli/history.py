@@ -16,7 +16,7 @@ from toolkit.cli.process import json_text, terminal_safe, write_bytes, write_tex
 from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns
 from toolkit.dweets.field_names import CREATED, column_of_field, field_of_column
 from toolkit.dweets.wire import HISTORY_LENGTH
-from toolkit.system.csv_files import escaped_formula
+from toolkit.system.files import escaped_formula
 
 if TYPE_CHECKING:
     import pandas as pd

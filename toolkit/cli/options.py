@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toolkit.operator.running_gateway import running_gateway
-from toolkit.system.files import gateway_folder
+from toolkit.system.files import gateway_folder, running_gateway
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls

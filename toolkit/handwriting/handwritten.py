@@ -1,4 +1,4 @@
-"""`Handwritten`, the result of a rendering: the renderer makes it, and the client reads it from the response."""
+"""`Handwritten`, the result of a rendering, which the client reads from the response; a `Letter` has many pages."""
 
 import base64
 import contextlib
@@ -32,25 +32,20 @@ class Handwritten:
 
     Attributes
     ----------
-    data : bytes
-    kind : {"png", "pdf", "svg", "replay"}
-    handwriting : str
-        Title of the hand.
-    seed : int, Decimal or None
+    data, kind, handwriting
+        The file; ``png``, ``pdf``, ``svg`` or ``replay``; the title of the hand.
+    seed
         Pass it as `random_seed` to get the same writing again, in any kind of file; None if the server sends no seed.
-    width, height : float
+    width, height
         In points; a point is a pixel.
-    lines : int or None
-        Number of lines of text, including empty lines; None if the server sends no number.
-    ink_share : float or None
-        Share of the page that is covered by ink, from 0 to 1; None if the server sends no share.
-    overflow : bool
-        Whether ink outside the page was cut off.
-    cut : str
-        The beginning of the first line that was cut off; empty if no line was cut off, or the server does not send it.
-    pages : int
+    lines, ink_share
+        The number of lines of text, including empty lines, and the share of the page that is covered by ink, from 0 to
+        1; None if the server does not send them.
+    overflow, cut
+        Whether ink outside the page was cut off, and the beginning of the first line that was, if the server sends it.
+    pages
         Number of pages of the letter; a PDF contains all pages, a PNG or an SVG only one of them.
-    milliseconds : float
+    milliseconds
         Time from the request to the response.
     """
 
@@ -119,6 +114,25 @@ class Handwritten:
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode().replace("<svg ", f'<svg style="background:{background}" ', 1)
         return shown
+
+
+@checked_arguments
+@dataclass(frozen=True, repr=False)
+class Letter(Handwritten):
+    """A letter: a PDF of one or more pages, whose words can be searched. A notebook shows the first page."""
+
+    render_page: Callable[[int, float], Handwritten] = field(kw_only=True, compare=False)  # page number, dpi
+
+    def picture(self, page: int = 1, *, dpi: float = 144) -> Handwritten:
+        """Return one page (the first is 1) as a PNG with `dpi` pixels per inch, and at most 9000 pixels per side."""
+        if not 1 <= page <= self.pages:
+            raise InvalidArgument(f"page is between 1 and {self.pages}, not {page}")
+        return self.render_page(page, dpi)
+
+    def __repr__(self) -> str:
+        size = f"{self.width:g} x {self.height:g}"
+        shown = f"{counted(self.pages, 'page')} of {size}, {counted(self.lines or 0, 'line')}, seed {self.seed}"
+        return f"<Letter by {self.handwriting}, {shown}>"
 
 
 def rendering_of(

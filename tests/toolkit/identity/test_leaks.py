@@ -24,9 +24,9 @@ from tests.conftest import ROOT
 from tests.identity_lab import CREDENTIALS, SHOP, Lab, log_requests
 from tests.literal_server import LiteralServer, Reply, envelope
 from toolkit.errors import ToolkitError
-from toolkit.identity.phones import Handset
 from toolkit.identity.client.identity import IdentitySession
 from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
+from toolkit.identity.phones import Handset
 from toolkit.secret import Secret
 
 CANARY = "kanarienvogel-7Jm3-kanarienvogel-7Jm3-kanarie"
@@ -258,7 +258,7 @@ def test_saved_notebook_holds_no_secret(tmp_path: Path) -> None:
         "from toolkit.identity.widgets.identity_walkthrough import IdentityWalkthrough\n"
         "walkthrough = IdentityWalkthrough(tk)\n"
         "walkthrough.run_all()\n"
-        "for attack in walkthrough.attacks: walkthrough.try_attack(attack)\n"
+        "for _, attack in walkthrough.attack.options: walkthrough.try_attack(attack)\n"
         "walkthrough",
         "tk.identity.payment_details(user, ['x'])",
         "sys.stderr.write(chr(10)); Out",

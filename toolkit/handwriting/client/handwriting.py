@@ -9,7 +9,6 @@ import pandas as pd
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.letter import Letter, write_letter
 from toolkit.handwriting.client.mail_merge import Merge, merge_letters
 from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Bounds, Renderer
 from toolkit.handwriting.client.style import (
@@ -24,7 +23,7 @@ from toolkit.handwriting.client.style import (
     page_style,
 )
 from toolkit.handwriting.client.sweeping import ContactSheet, contact_sheet, sweep
-from toolkit.handwriting.handwritten import Handwritten, warn_of_losses
+from toolkit.handwriting.handwritten import Handwritten, Letter, warn_of_losses
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
@@ -223,7 +222,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
         <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
         """
-        letter = write_letter(self._renderer, text, hand, letter_style(style, options, page, random_seed))
+        letter = self._renderer.letter(text, hand, letter_style(style, options, page, random_seed))
         warn_of_losses(letter, "use smaller letters or a larger page")
         return letter
 

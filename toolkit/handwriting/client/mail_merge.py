@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.errors import (
-    InvalidArgument,
-    InvalidParameters,
-    Overloaded,
-    RateLimited,
-    ServiceFailure,
-    counted,
-    warn_caller,
-)
+from toolkit import errors
+from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
 from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import PageStyle, query_of
@@ -107,7 +100,7 @@ def _write_letters(
                 if (first := row_of_name.setdefault(name.casefold(), number)) != number:  # some systems ignore the case
                     raise InvalidArgument(f"row {first} has the file name '{name}.pdf' too")
                 yield _write_letter(renderer, merge, values, folder / f"{name}.pdf", finished)
-            except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
+            except (InvalidArgument, errors.InvalidParameters, errors.ServiceFailure) as error:
                 yield {"error": str(error), "is_new": False}
     except OSError as error:
         again = "repeat the call to write the letters that are missing"
@@ -168,7 +161,7 @@ def _render_patiently(render: Callable[[], Handwritten]) -> Handwritten:
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return render()
-        except (RateLimited, Overloaded) as error:
+        except (errors.RateLimited, errors.Overloaded) as error:
             time.sleep(error.retry_after)
     return render()
 

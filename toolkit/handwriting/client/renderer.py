@@ -12,7 +12,7 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.style import PageStyle, query_of, scale_query
-from toolkit.handwriting.handwritten import Handwritten, rendering_of, set_resolution
+from toolkit.handwriting.handwritten import Handwritten, Letter, rendering_of, set_resolution
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.secret import Secret
@@ -21,6 +21,7 @@ from toolkit.system.nearest_name import nearest_names
 Query: TypeAlias = Mapping[str, StrOrSecret | None]
 Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
 Bounds: TypeAlias = tuple[float | None, float | None]  # the smallest and the largest rating; None means no bound
+_PREVIEW_DPI = 96
 
 
 class HandwritingRow(TypedDict):
@@ -86,6 +87,15 @@ class Renderer:
             return rendering
         seeded: PageStyle = {**style, "random_seed": rendering.seed}
         return replace(rendering, preview=lambda: self.render(text, hand, "png", seeded).data)
+
+    def letter(self, text: str, hand: str, style: PageStyle) -> Letter:
+        pdf = self.render_letter(text, hand, "pdf", style)
+        seeded: PageStyle = {**style, "random_seed": pdf.seed}
+
+        def render_page(number: int, dpi: float) -> Handwritten:
+            return self.render_letter(text, hand, "png", seeded, page_number=number, dpi=dpi)
+
+        return Letter(**{**vars(pdf), "preview": lambda: render_page(1, _PREVIEW_DPI).data}, render_page=render_page)
 
     def render_letter(
         self, text: str, hand: str, kind: FileKind, style: PageStyle, *, page_number: int = 1, dpi: float = 72

@@ -175,8 +175,6 @@ class HandwritingExplorer(ServiceWidget):
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
 
-    # -- writing ------------------------------------------------------------------------------------------
-
     @property
     def _settings(self) -> Settings:
         return Settings(self.text.value, self.picker.handwriting, self.look.style)
@@ -249,8 +247,6 @@ class HandwritingExplorer(ServiceWidget):
     def _most_pages(self) -> int:
         return max(sheet.writing.pages for sheet in self._sheets)
 
-    # -- what is shown ------------------------------------------------------------------------------------
-
     def _offer_kinds(self) -> None:
         names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in self._kinds]
         if tuple(self.kind.options) != tuple(names):
@@ -298,8 +294,6 @@ class HandwritingExplorer(ServiceWidget):
             (control.add_class if name in fields else control.remove_class)("toolkit-wrong")
         is_earlier = self._shown is not None and self._shown != self._settings
         (self.paper.add_class if is_earlier else self.paper.remove_class)("toolkit-earlier")
-
-    # -- buttons ------------------------------------------------------------------------------------------
 
     @in_turn
     def _keep(self) -> None:

@@ -21,12 +21,11 @@ from toolkit.identity.client.transaction import (
     AuthenticatedUser,
     Flow,
     PhoneProof,
-    SecretHolder,
     StartedTransaction,
     fresh_verifier,
     hide_answer,
 )
-from toolkit.identity.flow import State
+from toolkit.identity.flow import State, in_words
 from toolkit.identity.phones import Handset
 from toolkit.public_api import Closable, PublicNames
 from toolkit.secret import Secret
@@ -269,10 +268,8 @@ class IdentitySession(Closable):
 
     def __init__(self, client: IdentityClient) -> None:
         self._client = client
-        self._holders: list[SecretHolder] = []
-        self._transaction: StartedTransaction | None = None
-        self._proof: PhoneProof | None = None
-        self._user: AuthenticatedUser | None = None
+        self._flow = Flow()
+        self._earlier_flows: list[Flow] = []
         self._is_closed = False
 
     def start_authentication(
@@ -280,20 +277,17 @@ class IdentitySession(Closable):
     ) -> StartedTransaction:
         """Start to authenticate a phone; see `IdentityClient.start_authentication`."""
         self._check_open()
-        self._proof = self._user = None  # these belong to the previous phone
-        self._transaction = self._client.start_authentication(
-            handset, device_ip=device_ip, carrier_short_code=carrier_short_code
-        )
-        self._holders.append(self._transaction)
-        return self._transaction
+        self._earlier_flows.append(self._flow)
+        self._flow = Flow()  # not that of the previous phone, even if the request fails
+        options = {"device_ip": device_ip, "carrier_short_code": carrier_short_code}
+        transaction = self._client.start_authentication(handset, **options)
+        self._flow = transaction.flow
+        return transaction
 
     def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
         self._check_open()
-        transaction = _require(self._transaction, "start_authentication")
-        self._proof = self._client.authenticate_device(transaction, handset)
-        self._holders.append(self._proof)
-        return self._proof
+        return self._client.authenticate_device(_require(self._flow.transaction, "start_authentication"), handset)
 
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
@@ -301,12 +295,10 @@ class IdentitySession(Closable):
         A `proof` must belong to the transaction of this session, because an attacker could plant another one.
         """
         self._check_open()
-        proof = proof or _require(self._proof, "authenticate_device")
-        if proof.transaction is not self._transaction:
+        proof = proof or _require(self._flow.proof, "authenticate_device")
+        if proof.flow is not self._flow:
             raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
-        self._user = self._client.finish_authentication(proof)
-        self._holders.append(self._user)
-        return self._user
+        return self._client.finish_authentication(proof)
 
     def authenticate(self, handset: Handset) -> AuthenticatedUser:
         """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
@@ -332,19 +324,18 @@ class IdentitySession(Closable):
     def user(self) -> AuthenticatedUser:
         """The authenticated user of this session."""
         self._check_open()
-        return _require(self._user, "finish_authentication")
+        return _require(self._flow.user, "finish_authentication")
 
     @property
     def state(self) -> str:
         """The state of the flow as far as the client knows."""
-        return self._transaction.state if self._transaction is not None else State.NEW.value
+        return in_words(self._flow.states)
 
     def close(self) -> None:
         """Forget every secret; every later call raises `SessionClosed`."""
         self._is_closed = True
-        for holder in self._holders:
-            holder.forget()
-        self._holders.clear()
+        for flow in (*self._earlier_flows, self._flow):
+            flow.forget()
 
     def __repr__(self) -> str:
         return f"<identity session: {'closed' if self._is_closed else self.state}>"
