@@ -9,7 +9,7 @@ from PIL import ImageColor
 
 from toolkit.handwriting.client.style import LETTER_DEFAULTS, PAGE_SIZES, PRESETS
 from toolkit.handwriting.wire import ALIGNS, MISSING_CHOICES, PAPERS, PENS
-from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
+from toolkit.widgets.base import button, check_box, in_turn, sized, slider
 
 _LABEL_WIDTH = "5.2em"
 _NO_PAGE = "one picture, as large as below"
@@ -54,7 +54,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.word_variance = slider("Word variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.3")
         field = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(field, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
-        self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
         self.missing = _dropdown("Missing", MISSING_CHOICES, "What happens to characters that no hand has")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
@@ -83,12 +82,12 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.natural = check_box("Vary as a person does", value=False, tip=tip)
 
     def _lay_out(self) -> None:
-        seed_row = row(self.seed_locked, self.reroll_button)
         #: The controls that a letter does not have.
         self._of_pictures = (self.width, self.height_auto, self.height, self.padding)
         self._sections = {
             "Writing": (
-                self.size, self.line_spacing, self.line_variance, self.word_variance, self.missing, self.seed, seed_row,
+                self.size, self.line_spacing, self.line_variance, self.word_variance, self.missing, self.seed,
+                self.reroll_button,
             ),
             "Page": (
                 self.page, self.margin, self.align, self.width, self.height_auto, self.height, self.padding,
@@ -150,13 +149,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.padding.disabled = not is_centred and (self.margin.value > 0 or self.align.value != self.align.options[0])
 
     @in_turn
-    def _on_change(self, change: dict[str, Any]) -> None:
-        if self._is_setting:
-            return
-        if self.seed_locked.value or change["owner"] is self.seed:
+    def _on_change(self, _change: object) -> None:
+        if not self._is_setting:
             self._notify()
-        else:
-            self._take_another_seed()  # the new seed is a change too, and the first branch handles it
 
     def _take_another_seed(self) -> None:
         self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down

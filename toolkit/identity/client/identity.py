@@ -83,19 +83,16 @@ class IdentityClient(PublicNames):
 
         Parameters
         ----------
-        handset
-            A simulated phone, instead of `device_ip` and `carrier_short_code`.
-        device_ip, carrier_short_code
-            The phone's address, the short code of its carrier, or both.
+        handset, device_ip, carrier_short_code
+            A simulated phone, or the phone's address, the short code of its carrier, or both.
         final_target_url
             The URL, registered for this client, to which the gateway redirects the phone.
 
         Raises
         ------
-        MalformedRequest
-            1000: `final_target_url` is not registered for this client; 1003: the carrier is not supported.
-        NotAuthenticated
-            1038: `device_ip` belongs to another carrier.
+        MalformedRequest, NotAuthenticated
+            1000: `final_target_url` is not registered for this client; 1003: the carrier is not supported; 1038:
+            `device_ip` belongs to another carrier.
         """
         if handset is not None:
             if device_ip is not None or carrier_short_code is not None:
@@ -131,11 +128,10 @@ class IdentityClient(PublicNames):
 
         Raises
         ------
-        NotAuthenticated
-            1001: the network did not identify the phone; 1006: the subscriber is suspended; 1007: deactivated;
-            1038: now with another carrier.
-        Conflict
-            2002: the proof has expired (by default after 60 seconds); 2003: the proof was used before.
+        NotAuthenticated, Conflict
+            1001: the network did not identify the phone; 1006: the subscriber is suspended; 1007: deactivated; 1038:
+            now with another carrier. 2002: the proof has expired (by default after 60 seconds); 2003: it was used
+            before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
         read = partial(replies.authenticated_user, proof.flow, self.recorder.now)

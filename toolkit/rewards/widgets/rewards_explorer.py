@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets
 import pandas as pd
 import traitlets
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolkit.argument_checks import checked_arguments
@@ -18,7 +18,7 @@ from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
-from toolkit.rewards.configuration import Configuration, Limits, MomentRules, OwnLimits
+from toolkit.rewards.configuration import Configuration, Limits, OwnLimits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
 from toolkit.widgets.base import (
     ServiceWidget,
@@ -139,8 +139,7 @@ class RewardsExplorer(ServiceWidget):
 
     def code(self) -> str:
         """Return the Python code that decides the moments by the changed rules, and draws the funnel."""
-        defaults = Configuration().table()
-        before, rules = (_without_defaults(each.table(), defaults) for each in (self._rules_before, self.configuration))
+        before, rules = _without_defaults(self._rules_before), _without_defaults(self.configuration)
         given = ", ".join(
             [*([repr(before)] if before else []), *(f"{name}={value}" for name, value in _MADE_UP.items())]
         )
@@ -293,17 +292,10 @@ def _limit_text(decisions: pd.DataFrame) -> str:
     return f"{_LIMITS[refused.index[0]]} is the limit: it refuses {share} of the moments, more than anything else."
 
 
-def _without_defaults(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a configuration that differ from its defaults."""
-    moment = to_builtins(MomentRules())
-    differing: dict[str, Any] = {}
-    for name, value in table.items():
-        if name == "moments":
-            value = {moment_id: _without_defaults(rules, moment) for moment_id, rules in value.items()}  # noqa: PLW2901
-        if value != defaults.get(name):
-            nested = isinstance(value, dict) and isinstance(defaults.get(name), dict) and name != "moments"
-            differing[name] = _without_defaults(value, defaults[name]) if nested else value
-    return differing
+def _without_defaults(configuration: Configuration) -> dict[str, Any]:
+    """Return the settings that differ from the defaults, as a table."""
+    defaults = Configuration().table()
+    return {name: value for name, value in configuration.table().items() if value != defaults[name]}
 
 
 def _hint(text: str) -> ipywidgets.Widget | None:
