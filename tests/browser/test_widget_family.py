@@ -176,7 +176,6 @@ def handwriting_by_mouse(widget: Locator) -> None:
     title = card.locator("b").inner_text()
     click(card)
     says(widget, title)
-    click(widget.get_by_label("keep"))
     click(button(widget, "Again"))
     expect(widget.get_by_text("random_seed=1,")).to_have_count(0)
     with widget.page.expect_download() as download:
@@ -186,8 +185,6 @@ def handwriting_by_mouse(widget: Locator) -> None:
 
 def handwriting_by_keyboard(widget: Locator) -> None:
     keys = widget.page.keyboard
-    tab_to(widget, "Sorted")
-    keys.press("End")
     tab_to(widget, "Line spacing")
     keys.press("ArrowRight")
     expect(widget.get_by_text("line_spacing=1.75")).to_be_visible()

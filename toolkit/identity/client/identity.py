@@ -62,8 +62,7 @@ class IdentityClient(PublicNames):
         Examples
         --------
         >>> import toolkit
-        >>> from toolkit_gateway import Gateway
-        >>> with Gateway.demo() as gateway:
+        >>> with toolkit.Gateway.demo() as gateway:
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
@@ -226,8 +225,7 @@ class IdentityClient(PublicNames):
         Examples
         --------
         >>> import toolkit
-        >>> from toolkit_gateway import Gateway
-        >>> with Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        >>> with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
         ...     transaction = tk.identity.start_authentication(gateway.handset("happy"))
         ...     tk.identity.trace()[["step", "status", "state"]].values.tolist()
         [['start_authentication', 0, 'started']]
@@ -252,8 +250,7 @@ class IdentitySession(Closable):
     Examples
     --------
     >>> import toolkit
-    >>> from toolkit_gateway import Gateway
-    >>> with Gateway.demo() as gateway, toolkit.connect(gateway).identity.session() as session:
+    >>> with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway).identity.session() as session:
     ...     session.authenticate(gateway.handset("no_challenge"))
     ...     session.eligibility()["eligible"].tolist()
     ...     len(session.payment_list())

@@ -75,8 +75,7 @@ class IdentityWalkthrough(ServiceWidget):
     Examples
     --------
     >>> import toolkit
-    >>> from toolkit_gateway import Gateway
-    >>> with Gateway.demo() as gateway:
+    >>> with toolkit.Gateway.demo() as gateway:
     ...     walkthrough = IdentityWalkthrough(toolkit.connect(gateway))
     ...     walkthrough.run_all()
     ...     walkthrough
