@@ -69,23 +69,17 @@ class OperatorClient(PublicNames):
     def issue_lock(self) -> IssuedLock:
         """Issue a lock (``POST /operator/locks``).
 
-        Returns
-        -------
-        IssuedLock
-            ``lock``, its name; ``master_key``, for everything; ``read_key``, for latest, history and listen. The keys
-            are `Secret` and never shown again: store what ``reveal()`` returns.
+        The result has ``lock``, its name; ``master_key``, for everything; ``read_key``, for latest, history and listen.
+        The keys are `Secret` and never shown again: store what ``reveal()`` returns.
         """
         issued = self._call(wire.ISSUE_LOCK, "", _IssuedLock)
         return IssuedLock(issued["lock"], Secret(issued["master_key"]), Secret(issued["read_key"]))
 
     def locks(self) -> pd.DataFrame:
-        """Return all locks (``GET /operator/locks``).
+        """Return all locks by name (``GET /operator/locks``).
 
-        Returns
-        -------
-        DataFrame
-            A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it) and ``state`` (free, in
-            use or damaged). A damaged thing may have a row in which ``lock`` is missing.
+        The columns are ``lock``, ``thing`` (missing while no thing uses it) and ``state`` (free, in use or damaged). A
+        damaged thing may have a row in which ``lock`` is missing.
         """
         return declared_frame(self._call(wire.GET_LOCKS, "locks", _ROWS), wire.LOCK_FIELDS)
 
@@ -116,15 +110,11 @@ class OperatorClient(PublicNames):
         return done
 
     def outbox(self) -> pd.DataFrame:
-        """Return the alert mails (``GET /operator/outbox``).
+        """Return the alert mails, oldest first (``GET /operator/outbox``).
 
-        The gateway first waits, for 5 seconds at most, until alerts are evaluated for all dweets acknowledged so far.
-
-        Returns
-        -------
-        DataFrame
-            Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept
-            or failed) and ``error``. Of the finished mails, only the last thousand are kept.
+        The columns are ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept or
+        failed) and ``error``. Of the finished mails, only the last thousand are kept. The gateway first waits, for 5
+        seconds at most, until alerts are evaluated for all dweets acknowledged so far.
         """
         mails = self._call(wire.GET_OUTBOX, "mails", list[_Mail])
         rows = [{**mail, "at": mail["at"] * 1000, "to": ", ".join(mail["to"])} for mail in mails]
@@ -158,10 +148,7 @@ class OperatorClient(PublicNames):
         return decision_frame(self._call(wire.GET_REWARD_SESSIONS, "sessions", _ROWS), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
-        """Return the rules of the reward engine, as the start of a what-if.
-
-        ``GET /operator/rewards/configuration``.
-        """
+        """Return the rules of the reward engine (``GET /operator/rewards/configuration``), to begin a what-if."""
         return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, "configuration", dict))
 
     def clock(self) -> pd.Timestamp:

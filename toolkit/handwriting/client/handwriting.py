@@ -59,9 +59,8 @@ class HandwritingClient(PublicNames):
         ----------
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
             The smallest and the largest rating to return, such as ``(1400, None)``; None is no bound. 1400 is the mean.
-        order_by
-            ``id``, ``title``, ``date_created``, ``date_modified`` or a rating; equal ratings are sorted by title.
-        order_dir
+        order_by, order_dir
+            ``id``, ``title``, ``date_created``, ``date_modified`` or a rating (equal ratings are sorted by title);
             ``asc`` or ``desc``.
 
         Returns
@@ -107,10 +106,8 @@ class HandwritingClient(PublicNames):
 
         Parameters
         ----------
-        text
-            At most 9,000 characters; lines end with a line feed. Straight quotes are written as curly quotes.
-        hand
-            Id or title.
+        text, hand
+            At most 9,000 characters, with line feeds; straight quotes are written as curly quotes. An id or a title.
         style
             A `toolkit.handwriting.Style` or one of `toolkit.handwriting.PRESETS`: options that several calls share.
         width, height
@@ -128,10 +125,9 @@ class HandwritingClient(PublicNames):
 
         Raises
         ------
-        InvalidArgument, InvalidParameters
-            There is no such hand or option, or a value has a wrong type; the service refused a value.
-        Overloaded
-            Too many texts wait to be rendered; try again after ``retry_after`` seconds.
+        InvalidArgument, InvalidParameters, Overloaded
+            There is no such hand or option, or a value has a wrong type; the service refused a value; too many texts
+            wait to be rendered.
 
         Examples
         --------
@@ -298,10 +294,8 @@ class HandwritingClient(PublicNames):
         text, hand, style, width, height, random_seed, **options
             As in `png`; all but the text and the style may be lists of values. Write four margins or four inks as one
             str: ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
-        kind
-            ``png`` (default), ``pdf``, ``svg`` or ``replay``, an animation.
-        progress
-            Show a progress bar if there are more than 20 combinations.
+        kind, progress
+            ``png``, ``pdf``, ``svg`` or ``replay`` (an animation); a progress bar for more than 20 combinations.
 
         Returns
         -------
