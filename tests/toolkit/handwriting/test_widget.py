@@ -180,11 +180,10 @@ def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> Non
     assert explorer.error is None
 
 
-def test_the_page_is_shown_whole_or_at_true_scale(explorer: HandwritingExplorer) -> None:
+def test_the_page_is_shown_whole(explorer: HandwritingExplorer) -> None:
     width, height = explorer.result.image().size
     assert f"width:calc({width} * min(1px, (100cqw - 16px) / {width}" in explorer.paper.value
-    explorer.fit.value = False
-    assert f"width:calc({width} * 1px);height:calc({height} * 1px)" in explorer.paper.value
+    assert f"height:calc({height} * min(1px, " in explorer.paper.value
     assert "background:white" in explorer.paper.value
     explorer.look.inks.value = "ivory"
     assert "handwriting_color='ivory'" in explorer.code

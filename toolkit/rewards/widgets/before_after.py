@@ -7,12 +7,7 @@ import pandas as pd
 from toolkit.rewards.analysis.charts import short_name
 from toolkit.widgets.diagrams import Drawing, Tone
 
-STEP_LABELS = {
-    "moment": "Did something",
-    "rewarded": "Got a reward",
-    "shown": "Saw it",
-    "claimed": "Claimed it",
-}
+STEP_LABELS = {"moment": "Did something", "rewarded": "Got a reward", "shown": "Saw it", "claimed": "Claimed it"}
 
 WIDTH = 566.0
 _NAME_WIDTH, _PLOT_WIDTH = 112.0, 262.0

@@ -1,7 +1,7 @@
 """RewardsExplorer: change the engine's settings and see what the engine would have decided."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -18,19 +18,9 @@ from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
-from toolkit.rewards.configuration import Configuration, Limits, OwnLimits
+from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
-from toolkit.widgets.base import (
-    ServiceWidget,
-    button,
-    code_html,
-    copy_button,
-    html_pane,
-    in_turn,
-    row,
-    sized,
-    slider,
-)
+from toolkit.widgets.base import ServiceWidget, button, code_html, copy_button, html_pane, in_turn, row, sized, slider
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
 
 _REASON_LABELS = {
@@ -191,10 +181,10 @@ class RewardsExplorer(ServiceWidget):
         arms = any(own.arms for own in rules.moments.values())
         off = [name for name, own in rules.moments.items() if not own.enabled]
         column = [
-            self.p, _hint(_own_limits_hint(rules, "p", percent)),
-            self.per_device, _hint(_own_limits_hint(rules, "per_device_per_day", "{:g}".format)),
-            self.per_moment, _hint(_own_limits_hint(rules, "per_moment_per_day", "{:g}".format)),
-            self.gap, _hint(_own_limits_hint(rules, "min_gap_s", _duration)),
+            self.p, _hint(_own_limits_hint(rules, "p")),
+            self.per_device, _hint(_own_limits_hint(rules, "per_device_per_day")),
+            self.per_moment, _hint(_own_limits_hint(rules, "per_moment_per_day")),
+            self.gap, _hint(_own_limits_hint(rules, "min_gap_s")),
             self.stock, self.arms_by,
             _hint("" if arms else "No moment has test groups: this changes nothing."),
             _hint(f"Switched off, whatever you choose: {', '.join(off)}." if off else ""),
@@ -318,21 +308,11 @@ def _trace_html(trace: pd.DataFrame) -> str:
     return f'<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">{table}</div>'
 
 
-def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable[[float], str]) -> str:
+def _own_limits_hint(configuration: Configuration, limit: str) -> str:
     """Return a hint that names the moments with their own value for a limit; the slider does not change that value."""
-
-    def own_value(*limits: OwnLimits) -> str:
-        values = (getattr(own, limit) for own in limits)
-        return next((as_text(value) for value in values if value is not UNSET), "")
-
-    parts = []
-    for name, rules in configuration.moments.items():
-        arms = {arm: own_value(limits, rules) for arm, limits in rules.arms.items()}
-        values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own_value(rules)
-        if values and rules.enabled:
-            parts.append(f"{name} ({values})")
-    return f"Not for {' and '.join(parts)}: set separately." if parts else ""
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+    names = [
+        name
+        for name, rules in configuration.moments.items()
+        if rules.enabled and any(getattr(own, limit) is not UNSET for own in (rules, *rules.arms.values()))
+    ]
+    return f"Not for {' and '.join(names)}: set separately." if names else ""
