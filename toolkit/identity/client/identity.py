@@ -272,8 +272,9 @@ class IdentitySession(Closable):
         self._check_open()
         self._earlier_flows.append(self._flow)
         self._flow = Flow()  # not that of the previous phone, even if the request fails
-        options = {"device_ip": device_ip, "carrier_short_code": carrier_short_code}
-        transaction = self._client.start_authentication(handset, **options)
+        transaction = self._client.start_authentication(
+            handset, device_ip=device_ip, carrier_short_code=carrier_short_code
+        )
         self._flow = transaction.flow
         return transaction
 
