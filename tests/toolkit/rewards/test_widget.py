@@ -15,7 +15,6 @@ from tests.conftest import operator_of
 from tests.reward_caller import settings
 from toolkit import Gateway, RewardsExplorer
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
 EVENTS = made_up_moments(devices=30, days=4, seed=1)
@@ -176,21 +175,6 @@ def test_events_without_sessions_make_a_funnel_of_devices() -> None:
     assert shown.picture().startswith(b"\x89PNG")
 
 
-def test_one_decision_is_explained(explorer: RewardsExplorer) -> None:
-    reasons = [reason for _, reason in explorer.why.options]
-    assert set(reasons) == set(explorer.decisions["reason"])
-    for reason in reasons:
-        explorer.why.value = reason
-        assert sentence(explorer.decisions[explorer.decisions["reason"] == reason].head(1)).split(",")[
-            0
-        ] in explorer.explanation.value.replace("&#x27;", "'")
-    assert not [name for name, _ in explorer.why.options if "_" in name], "words, not names of the code"
-    explorer.why.value = "DRAW"
-    assert "✗ refused" in explorer.explanation.value
-    explorer.p.value = 1.0
-    assert explorer.why.value == "REWARDED"
-
-
 def test_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer) -> None:
     bundle = explorer._repr_mimebundle_()
     png = base64.b64decode(bundle["image/png"])
@@ -204,7 +188,7 @@ def test_dollar_signs_in_names_are_plain_text() -> None:
     shown = RewardsExplorer(EVENTS.assign(moment_id=name))
     assert name in texts(shown)
     assert shown.picture().startswith(b"\x89PNG")
-    assert "<img" not in shown.explanation.value
+    assert "<img" not in shown.code_line.value + hints(shown)
 
 
 def test_many_moments_with_long_names_stay_readable() -> None:
