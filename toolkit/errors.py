@@ -140,6 +140,7 @@ class ServiceError(ToolkitError):
         status: int | None = None,
         service: str = "",
         request: str = "",
+        field: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
@@ -148,7 +149,7 @@ class ServiceError(ToolkitError):
         self.code = self.status if code is None else code
         self.service = service
         self.request = request
-        self.field: str | None = None
+        self.field = field
         if retry_after is not None:
             self.retry_after = retry_after
 

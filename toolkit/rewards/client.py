@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
+from toolkit.errors import InvalidArgument, NotFound, UnexpectedReply, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
@@ -79,9 +79,8 @@ class RewardPage:
         with closing(HttpSession(f"{parts.scheme}://{parts.netloc}")) as session:
             reply = session.call(endpoint, query=query)
         if reply.status in wire.NO_REWARD:
-            error = wire.error_with(reply.status, *wire.NO_REWARD[reply.status])
-            error.service, error.request = "rewards", "GET /reward/{view}"
-            raise error
+            code, message = wire.NO_REWARD[reply.status]
+            raise NotFound(message, code=code, status=reply.status, service="rewards", request="GET /reward/{view}")
         if reply.status != 200 or not reply.headers.get("content-type", "").startswith("text/html"):
             raise UnexpectedReply("the response to GET /reward/{view} is not an HTML page")
         self.html = reply.body.decode("utf-8", "replace")

@@ -67,14 +67,6 @@ def start_text(start: datetime) -> str:
     return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def error_with(
-    status: int, code: str, message: str, field: str | None = None, retry_after: float | None = None
-) -> ServiceError:
-    error = class_of_status(status)(message, code=code, status=status, retry_after=retry_after)
-    error.field = field
-    return error
-
-
 def error_of(status: int, body: bytes, *, request: str, retry_after: str | None = None) -> ServiceError:
     """Return the error that a response describes, as an exception of the same class as in the service."""
     try:
@@ -83,6 +75,5 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
         fields = {}
     code, message = str(fields.get("code", status)), str(fields.get("message", f"the service answered {status}"))
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
-    error = error_with(status, code, message, fields.get("field"), seconds)
-    error.service, error.request = "rewards", request
-    return error
+    details = {"service": "rewards", "request": request, "field": fields.get("field")}
+    return class_of_status(status)(message, code=code, status=status, retry_after=seconds, **details)
