@@ -90,6 +90,7 @@ def test_no_rows_give_no_text() -> None:
         ({"a": ["\ud800", 1]}, "the column 'a' cannot be written as JSON"),
         ({"a": ["x", "y" * 70_000]}, "at most 65536 bytes"),
         ({".".join("a" * 300): [1, 2]}, "nested too deeply"),
+        ({"a" * 70_000: [1.0, 2.0]}, "the name of a column here is longer"),
         ({1: [1, 2]}, "name every column with text"),
     ],
 )
