@@ -76,12 +76,9 @@ class HandwritingExplorer(ServiceWidget):
 
     Attributes
     ----------
-    result : Handwritten or None
-        The picture on the screen, of a letter that of the page.
-    kept : Handwritten or None
-        The earlier picture beside `result`, after a click on *Compare*.
-    page_number : int
-        The page that is shown, from 1.
+    result, kept, page_number
+        The picture on the screen, the earlier one beside it after a click on *Compare*, and the page of a letter that
+        is shown, from 1.
     text, picker, look, kind, previous_button, next_button, keep_button, drop_button, download_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would; ``picker.handwriting`` is the hand,
         ``look.size``, ``look.page``, ``look.seed``, ... are the parameters, ``look.section`` is the open

@@ -53,10 +53,8 @@ class RewardsExplorer(ServiceWidget):
 
     Attributes
     ----------
-    decisions, funnel, rates : pandas.DataFrame
-        The data after the change; observe these traits to react to changes.
-    funnel_before, rates_before : pandas.DataFrame
-        The data before the change.
+    decisions, funnel, rates, funnel_before, rates_before
+        The data after and before the change; observe the first three, which are traits, to react to changes.
     p, per_device, per_moment, gap, stock, arms_by, reset, page_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would.
 
