@@ -8,6 +8,7 @@ import json
 import re
 import unicodedata
 from datetime import UTC, datetime
+from typing import Any
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, ServiceError, class_of_status
@@ -75,5 +76,5 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
         fields = {}
     code, message = str(fields.get("code", status)), str(fields.get("message", f"the service answered {status}"))
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
-    details = {"service": "rewards", "request": request, "field": fields.get("field")}
+    details: dict[str, Any] = {"service": "rewards", "request": request, "field": fields.get("field")}
     return class_of_status(status)(message, code=code, status=status, retry_after=seconds, **details)
