@@ -258,7 +258,7 @@ def test_saved_notebook_holds_no_secret(tmp_path: Path) -> None:
         "from toolkit.identity.widgets.identity_walkthrough import IdentityWalkthrough\n"
         "walkthrough = IdentityWalkthrough(tk)\n"
         "walkthrough.run_all()\n"
-        "for _, attack in walkthrough.attack.options: walkthrough.try_attack(attack)\n"
+        "for attack in walkthrough.attacks: walkthrough.try_attack(attack)\n"
         "walkthrough",
         "tk.identity.payment_details(user, ['x'])",
         "sys.stderr.write(chr(10)); Out",

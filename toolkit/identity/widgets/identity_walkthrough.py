@@ -160,6 +160,11 @@ class IdentityWalkthrough(ServiceWidget):
         calls, attacks = counted(len(self._client.recorder.steps), "call"), counted(self._refused_attacks, "attack")
         return f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls}, {attacks} refused"
 
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """The names of all attacks."""
+        return tuple(ATTACKS)
+
     def _make_controls(self, presets: Mapping[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
         phones = ipywidgets.Dropdown(options=options, value=preset, description="Phone")
