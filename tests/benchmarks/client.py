@@ -4,6 +4,8 @@
 with requests, json.loads, pd.json_normalize and pd.to_datetime.
 ``post_frame``: 100,000 rows of five fields to a durable gateway of this process; by hand with to_dict, orjson and
 requests, in batches. Each round runs both in turn; CPU times include the gateway.
+``add_frame``: the archive of a frame with gaps, a text and a nested number; by hand with pyarrow's `write_table` on the
+same frame with a column of JSON beside it.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from collections.abc import Callable
 import numpy as np
 import orjson
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import requests
 
 import toolkit
+from toolkit.dweets.frame_rows import row_texts
 
 THING = "station"
 READINGS, ROWS, ROWS_PER_REQUEST = 5_000, 100_000, 1_000
@@ -109,6 +114,24 @@ def main() -> None:
         url = f"{tk.base_url}/dweets/for/by-hand"
         post = lambda: tk.dweets.post_frame("frame", frame, progress=False)  # noqa: E731
         compare(f"post_frame of {ROWS:,} rows", rounds, post, lambda: post_by_hand(session, url, frame))
+    compare_add_frame(rounds)
+
+
+def compare_add_frame(rounds: int) -> None:
+    """Compare archiving a frame as devices send it: three floats with gaps, a truth value, a text, a nested number."""
+    random = np.random.default_rng(1)
+    names = ("celsius", "humidity", "pressure")
+    values: dict[str, object] = {name: random.normal(15, 5, ROWS).round(2) for name in names}
+    values |= {"open": random.random(ROWS) < 0.5, "state": random.choice(["idle", "heating", "off"], ROWS)}
+    values["air.quality"] = random.integers(0, 500, ROWS)
+    frame = pd.DataFrame(values, index=pd.date_range("2025-01-01", periods=ROWS, freq="s", tz="UTC"))
+    frame[[*names]] = frame[[*names]].mask(random.random((ROWS, len(names))) < 0.01)
+    texts = frame.assign(content=pd.Series(row_texts(frame).to_pylist(), frame.index, dtype="str"))
+    with tempfile.TemporaryDirectory() as folder:
+        archive, things = toolkit.Archive(folder), (f"roof-{number}" for number in range(rounds))
+        add = lambda: archive.add_frame(next(things), frame)  # noqa: E731
+        write = lambda: pq.write_table(pa.Table.from_pandas(texts), f"{folder}/by-hand.parquet")  # noqa: E731
+        compare(f"add_frame of {ROWS:,} rows", rounds, add, write)
 
 
 if __name__ == "__main__":
