@@ -76,6 +76,7 @@ class Attack(NamedTuple):
 class Outcome(NamedTuple):
     """The result of an attack; `refused` says whether the service refused it as expected."""
 
+    title: str
     status: int | str | None
     answer: str
     rule: str
@@ -213,6 +214,6 @@ def run_attack(
         status, answer = result.code, str(result).split(" (")[0]
     elif isinstance(result, int):  # only the attack "link preview" returns an HTTP status
         status, answer = result, "Use GET."
-    outcome = Outcome(status, answer, attack.rule, attack.because, status == attack.status)
+    outcome = Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)
     context.record_requests()
     return outcome, context.entries
