@@ -1,70 +1,26 @@
 """RewardsExplorer: change the engine's settings and see what the engine would have decided."""
 
-from __future__ import annotations
-
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import ipywidgets
 import pandas as pd
 import traitlets
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
-from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
-from toolkit.rewards.configuration import Configuration, Limits, MomentRules, OwnLimits
+from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
-from toolkit.widgets.base import (
-    ServiceWidget,
-    button,
-    code_html,
-    copy_button,
-    html_pane,
-    in_turn,
-    row,
-    sized,
-    slider,
-)
+from toolkit.widgets.base import ServiceWidget, button, code_html, copy_button, html_pane, in_turn, row, sized, slider
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
-
-_REASON_LABELS = {
-    "TEST": "A test",
-    "NO_SESSION": "The app was not open",
-    "APP_DISABLED": "The app is switched off",
-    "MOMENT_DISABLED": "The moment is switched off",
-    "QUIET_PERIOD": "Quiet hours",
-    "DEVICE_CAP": "The device had its rewards",
-    "MOMENT_CAP": "The moment had its rewards",
-    "MIN_GAP": "Too soon after the last one",
-    "PACING": "Ahead of the campaign's plan",
-    "NO_INVENTORY": "Out of stock",
-    "DRAW": "No luck in the draw",
-    "REWARDED": "Rewarded",
-}
-#: The label of each rule of a trace, and a text with the numbers that the rule compared.
-_RULE_LABELS = {
-    "test": ("Test", "always rewarded"),
-    "session": ("App is open", ""),
-    "enabled": ("Switched on", ""),
-    "quiet_period": ("No quiet hours", "until {until}"),
-    "device_cap": ("Rewards of the device", "{used} of {limit} in 24 h"),
-    "moment_cap": ("... for this moment", "{used} of {limit} in 24 h"),
-    "min_gap": ("Pause since the last", "{gap} of {needed}"),
-    "pacing": ("Campaign's plan", "{spent:,} of {allowed:,.0f}"),
-    "inventory": ("In stock", "{left:,} left"),
-    "draw": ("Luck", "drew {u:.3f}, wins below {p:g}"),
-    "reserve": ("Reward", "{reward}"),
-}
-#: The texts of rules that had nothing to compare.
-_NOTHING_COMPARED = {"min_gap": "the first", "pacing": "none"}
 
 # Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
@@ -97,11 +53,9 @@ class RewardsExplorer(ServiceWidget):
 
     Attributes
     ----------
-    decisions, funnel, rates : pandas.DataFrame
-        The data after the change; observe these traits to react to changes.
-    funnel_before, rates_before : pandas.DataFrame
-        The data before the change.
-    p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button, copy_button
+    decisions, funnel, rates, funnel_before, rates_before
+        The data after and before the change; observe the first three, which are traits, to react to changes.
+    p, per_device, per_moment, gap, stock, arms_by, reset, page_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would.
 
     Examples
@@ -141,7 +95,6 @@ class RewardsExplorer(ServiceWidget):
         self._show_result()
         for control in self._initial_values:
             control.observe(self._on_change, "value")
-        self.why.observe(self._explain, "value")
 
     @property
     def configuration(self) -> Configuration:
@@ -157,8 +110,7 @@ class RewardsExplorer(ServiceWidget):
 
     def code(self) -> str:
         """Return the Python code that decides the moments by the changed rules, and draws the funnel."""
-        defaults = Configuration().table()
-        before, rules = (_without_defaults(each.table(), defaults) for each in (self._rules_before, self.configuration))
+        before, rules = _without_defaults(self._rules_before), _without_defaults(self.configuration)
         given = ", ".join(
             [*([repr(before)] if before else []), *(f"{name}={value}" for name, value in _MADE_UP.items())]
         )
@@ -196,40 +148,30 @@ class RewardsExplorer(ServiceWidget):
         self.arms_by = sized(arms_by, label="9.5em", tip=tip)
         changeable = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
         self._initial_values = {control: control.value for control in changeable}
-        why = ipywidgets.Dropdown(description="Explain")
-        self.why = sized(why, "25em", tip="One decision with this result, rule by rule")
         self.reset = button("Reset", "undo", "Go back to the rules before the change", self._reset)
         tip = "Send a test moment and show its page"
         self.page_button = button("Show a test reward", "gift", tip, self._show_page)
         self.copy_button = copy_button(self.code, self)
-        self.plots, self.limit, self.explanation, self.page = DrawingPane(), html_pane(), html_pane(), html_pane()
-        self.code_line = html_pane()
+        self.plots, self.limit, self.page, self.code_line = DrawingPane(), html_pane(), html_pane(), html_pane()
 
     def _lay_out(self) -> None:
-        number = "{:g}".format
-        column: list[ipywidgets.Widget] = []
-        limits = {self.p: ("p", percent), self.per_device: ("per_device_per_day", number)}
-        limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", _duration)}
-        for control, (name, as_text) in limits.items():
-            column += [control, *_hint_widgets(_own_limits_hint(self._rules_before, name, as_text))]
-        arms = any(rules.arms for rules in self._rules_before.moments.values())
-        off = [name for name, rules in self._rules_before.moments.items() if not rules.enabled]
-        column += [self.stock, self.arms_by]
-        column += _hint_widgets("" if arms else "No moment has test groups: this changes nothing.")
-        column += _hint_widgets(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
-        column += _hint_widgets(unknown_moments_text(self._rules_before, self.decisions))
-        column += [row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,)))]
-        controls = ipywidgets.VBox(column).add_class("toolkit-controls")
+        rules = self._rules_before
+        arms = any(own.arms for own in rules.moments.values())
+        off = [name for name, own in rules.moments.items() if not own.enabled]
+        column = [
+            self.p, _hint(_own_limits_hint(rules, "p")),
+            self.per_device, _hint(_own_limits_hint(rules, "per_device_per_day")),
+            self.per_moment, _hint(_own_limits_hint(rules, "per_moment_per_day")),
+            self.gap, _hint(_own_limits_hint(rules, "min_gap_s")),
+            self.stock, self.arms_by,
+            _hint("" if arms else "No moment has test groups: this changes nothing."),
+            _hint(f"Switched off, whatever you choose: {', '.join(off)}." if off else ""),
+            _hint(unknown_moments_text(rules, self.decisions)),
+            row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,))),
+        ]  # fmt: skip
+        controls = ipywidgets.VBox(list(filter(None, column))).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
-        shown = (
-            self.limit,
-            self.plots,
-            *_hint_widgets(_ASSUMED),
-            self.why,
-            self.explanation,
-            self.page,
-            self.code_line,
-        )
+        shown = (self.limit, self.plots, _hint(_ASSUMED), self.page, self.code_line)
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     @in_turn
@@ -268,7 +210,7 @@ class RewardsExplorer(ServiceWidget):
         self.plots.show(self._drawing())
         self.limit.value = f'<p class="toolkit-why">{escape(_limit_text(self.decisions))}</p>'
         self.code_line.value = code_html(self.code())
-        self._offer_reasons()
+        self.page.value = ""
         rewarded, before = self._reward_count, self._reward_count_before
         change = f" ({100 * (rewarded / before - 1):+.0f} %)" if before and rewarded != before else ""
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
@@ -277,32 +219,13 @@ class RewardsExplorer(ServiceWidget):
         limit = analysis.stock_text(self.decisions)
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{f'. {limit}.' if limit else ''}")
 
-    def _offer_reasons(self) -> None:
-        """Offer the reasons that occur, and keep the selected reason if it is one of them."""
-        shares = self.decisions["reason"].value_counts(normalize=True)
-        labels = _REASON_LABELS.items()
-        options = [(f"{label} ({percent(shares[name], 1)})", name) for name, label in labels if name in shares]
-        selected = self.why.value if self.why.value in shares else options[-1][1]
-        self.why.options, self.why.value = options, selected
-        self._explain(None)
-
-    @in_turn
-    def _explain(self, _change: object) -> None:
-        decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
-        source = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
-        self.page.value = ""
-        self.explanation.value = (
-            f'<p class="toolkit-why" aria-live="polite"><strong>{escape(sentence(decision))}</strong> '
-            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(decision["trace"])}'
-        )
-
     def _show_page(self) -> None:
         if self._rewards is None:
             return
         with self.working("Sending a test moment"):
             moment = self._rewards.moment(str(uuid.uuid4()), "explored", test=True)
             page = self._rewards.page(moment)
-            self.explanation.value, self.page.value = "", page.frame  # there is room for only one of the two
+            self.page.value = page.frame
             self.say(f"{page.title}: a test, counted nowhere")
 
     @property
@@ -319,22 +242,14 @@ def _limit_text(decisions: pd.DataFrame) -> str:
     return f"{_LIMITS[refused.index[0]]} is the limit: it refuses {share} of the moments, more than anything else."
 
 
-def _without_defaults(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a configuration that differ from its defaults."""
-    moment = to_builtins(MomentRules())
-    differing: dict[str, Any] = {}
-    for name, value in table.items():
-        if name == "moments":
-            value = {moment_id: _without_defaults(rules, moment) for moment_id, rules in value.items()}  # noqa: PLW2901
-        if value != defaults.get(name):
-            nested = isinstance(value, dict) and isinstance(defaults.get(name), dict) and name != "moments"
-            differing[name] = _without_defaults(value, defaults[name]) if nested else value
-    return differing
+def _without_defaults(configuration: Configuration) -> dict[str, Any]:
+    """Return the settings that differ from the defaults, as a table."""
+    defaults = Configuration().table()
+    return {name: value for name, value in configuration.table().items() if value != defaults[name]}
 
 
-def _hint_widgets(text: str) -> list[ipywidgets.Widget]:
-    """Return a widget with a small line of text, or no widget for an empty text."""
-    return [ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>')] if text else []
+def _hint(text: str) -> ipywidgets.Widget | None:
+    return ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>') if text else None
 
 
 def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
@@ -347,40 +262,11 @@ def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
     return tuple(replace(item, stock=stock) for item, stock in zip(rewards, stocks, strict=True))
 
 
-def _trace_html(trace: list[Mapping[str, Any]]) -> str:
-    """Return the checked rules as an HTML table, in the order of the trace."""
-    rows = []
-    for line in trace:
-        name, numbers = _RULE_LABELS[line["rule"]]
-        durations = {key[:-2]: _duration(line[key]) for key in ("gap_s", "needed_s") if key in line}
-        try:
-            compared = numbers.format(**line, **durations)
-        except KeyError:
-            compared = _NOTHING_COMPARED.get(line["rule"], "")
-        mark = "✓" if line["ok"] else "✗ refused"
-        rows.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(compared)}</td></tr>")
-    return (
-        '<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">'
-        f"<table><tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable[[float], str]) -> str:
+def _own_limits_hint(configuration: Configuration, limit: str) -> str:
     """Return a hint that names the moments with their own value for a limit; the slider does not change that value."""
-
-    def own_value(*limits: OwnLimits) -> str:
-        values = (getattr(own, limit) for own in limits)
-        return next((as_text(value) for value in values if value is not UNSET), "")
-
-    parts = []
-    for name, rules in configuration.moments.items():
-        arms = {arm: own_value(limits, rules) for arm, limits in rules.arms.items()}
-        values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own_value(rules)
-        if values and rules.enabled:
-            parts.append(f"{name} ({values})")
-    return f"Not for {' and '.join(parts)}: set separately." if parts else ""
-
-
-def _duration(seconds: float) -> str:
-    """Return seconds as ``40 s`` or ``15 min``."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+    names = [
+        name
+        for name, rules in configuration.moments.items()
+        if rules.enabled and any(getattr(own, limit) is not UNSET for own in (rules, *rules.arms.values()))
+    ]
+    return f"Not for {' and '.join(names)}: set separately." if names else ""
