@@ -35,8 +35,8 @@ _NEXT_CONTROL = """widget => {
   return next || null;
 }"""
 _MOST_CONTROLS = 100
-# What a widget may say when a control is used: that it shows nothing without a thing.
-_MAY_BE_SAID = ("Choose at least one",)
+# What a widget may say when a control is used: that it shows nothing without a thing, that no phone was used yet.
+_MAY_BE_SAID = ("Choose at least one", "There is nothing to reset yet")
 
 # The words of what has the focus.
 _TOLD = """widget => {

@@ -47,6 +47,10 @@ def test_it_walks_through_a_gateway_at_a_url(gateway: Gateway, walkthrough: Iden
             assert outcome.refused if outcome else "real clock" in elsewhere.status.value, name
         elsewhere.advance.click()
         assert "only the clock of Gateway.demo() can be advanced" in elsewhere.status.value
+        elsewhere.preset.value = "happy"
+        elsewhere.run_all()
+        elsewhere.reset_phone()
+        assert elsewhere.state == "revoked"
 
 
 def walk(walkthrough: IdentityWalkthrough, *steps: str) -> None:
@@ -146,7 +150,7 @@ REACHED = {
     "unlocked": lambda w: w.run_all(),
     "locked": lambda w: (setattr(w.preset, "value", "locked_challenge"), w.run_all()),
     "expired": lambda w: (w.run_all(), pass_time(w, 301)),
-    "revoked": lambda w: walk(w, "start", "open", "finish", "finish"),
+    "revoked": lambda w: (w.run_all(), w.reset.click()),
 }
 
 
@@ -200,6 +204,18 @@ def test_repeated_step_shows_the_service_error(walkthrough: IdentityWalkthrough)
     walk(walkthrough, "start")
     assert walkthrough.state == "started"
     assert len(walkthrough.trace) == 1, "a new start is a new flow"
+
+
+def test_a_reset_phone_answers_its_question_again(walkthrough: IdentityWalkthrough) -> None:
+    walkthrough.reset.click()
+    assert "There is nothing to reset yet" in walkthrough.status.value
+    walkthrough.preset.value = "locked_challenge"
+    walkthrough.run_all()
+    assert "locked" in walkthrough.status.value
+    walkthrough.reset.click()
+    assert "the code is revoked and the wrong answers are forgotten" in walkthrough.status.value
+    walkthrough.run_all()
+    assert walkthrough.state == "unlocked"
 
 
 def test_an_arrow_shows_its_request_and_response(walkthrough: IdentityWalkthrough) -> None:

@@ -15,6 +15,7 @@ from tests.conftest import operator_of
 from tests.reward_caller import settings
 from toolkit import Gateway, RewardsExplorer
 from toolkit.errors import InvalidArgument
+from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
 EVENTS = made_up_moments(devices=30, days=3, seed=1)
@@ -169,6 +170,21 @@ def test_events_without_sessions_make_a_funnel_of_devices() -> None:
     assert texts(shown)[0].startswith("Devices: ")
     assert "Used the app" in texts(shown)
     assert shown.picture().startswith(b"\x89PNG")
+
+
+def test_one_decision_is_explained(explorer: RewardsExplorer) -> None:
+    reasons = [reason for _, reason in explorer.why.options]
+    assert set(reasons) == set(explorer.decisions["reason"])
+    for reason in reasons:
+        explorer.why.value = reason
+        assert sentence(explorer.decisions[explorer.decisions["reason"] == reason].head(1)).split(",")[
+            0
+        ] in explorer.explanation.value.replace("&#x27;", "'")
+    assert not [name for name, _ in explorer.why.options if "_" in name], "words, not names of the code"
+    explorer.why.value = "DRAW"
+    assert "✗ refused" in explorer.explanation.value
+    explorer.p.value = 1.0
+    assert explorer.why.value == "REWARDED"
 
 
 def test_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer) -> None:

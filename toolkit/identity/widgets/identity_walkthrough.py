@@ -13,7 +13,7 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
-from toolkit.identity.client.transaction import Flow
+from toolkit.identity.client.transaction import AuthenticatedUser, Flow
 from toolkit.identity.flow import State, in_words
 from toolkit.identity.phones import DemoPhones, Handset
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
@@ -50,7 +50,7 @@ class IdentityWalkthrough(ServiceWidget):
     ----------
     tk
         A connection to a gateway with the demo world: of this process, or at a URL on this machine. At a URL, its
-        clock must be the real one.
+        clock must be the real one, and to reset a phone needs the operator key.
     preset
         The phone that is selected first.
 
@@ -59,8 +59,9 @@ class IdentityWalkthrough(ServiceWidget):
     preset, answer
         The phone, another choice restarts the flow; the answer to the challenge, cleared when it is used. If it is
         empty, the correct answer is sent.
-    start, open, finish, eligibility, payment_list, payment_details, again
-        A button for each step, and one that restarts the flow.
+    start, open, finish, eligibility, payment_list, payment_details, again, reset
+        A button for each step; one that restarts the flow; one with which the operator revokes the phone's code and
+        forgets the wrong answers.
     seconds, advance
         How much time passes, and the button that advances the clock; fingerprints and codes may then expire.
     attack, attack_button, outcome
@@ -95,6 +96,7 @@ class IdentityWalkthrough(ServiceWidget):
         self._session = self._connection_client.session()
         self._refused_attacks = self._steps_done = 0
         self._attack_entries: list[Entry] = []
+        self._users: dict[str, AuthenticatedUser] = {}
         self._make_controls(gateway.presets, preset)
         self._lay_out()
         self._begin()
@@ -151,6 +153,18 @@ class IdentityWalkthrough(ServiceWidget):
             self.say(f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text().capitalize()}.")
         self._update_flow()
 
+    @in_turn
+    def reset_phone(self) -> None:
+        """Revoke the code of the phone's owner and forget the wrong answers, as the button does."""
+        with self.working("Resetting the phone"):
+            user = self._users.get(self.preset.value)
+            if user is None:
+                raise InvalidArgument("there is nothing to reset yet: the service knows this phone after step 3")
+            changes = self._operator.reset_user(user)
+            self._entries.append(Entry(note="an operator resets the phone"))
+            self.say(f"The operator reset the phone: {' and '.join(changes)}.")
+        self._update_flow()
+
     def picture(self) -> bytes:
         """Return both diagrams as PNG."""
         return png(*self._drawings)
@@ -170,6 +184,8 @@ class IdentityWalkthrough(ServiceWidget):
         phones = ipywidgets.Dropdown(options=options, value=preset, description="Phone")
         self.preset = sized(phones, "21em", tip="Whose phone it is, and what its network answers")
         self.again = button("Begin again", "refresh", "Forget this flow", self._begin)
+        tip = "The operator revokes its code and forgets its wrong answers"
+        self.reset = button("Reset phone", "ban", tip, self.reset_phone)
         clock = ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock")
         self.seconds = sized(clock, "17em", tip="How much time passes, and what is too old then")
         tip = "Let so much time pass at the gateway"
@@ -200,7 +216,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.sequence.add_class("toolkit-sequence")
         chosen = ipywidgets.VBox((self.result, self.exchange)).add_class("toolkit-exchange")
         self.show(
-            row(self.preset, self.again, self.seconds, self.advance),
+            row(self.preset, self.again, self.reset, self.seconds, self.advance),
             row(*self._buttons.values(), self.answer),
             row(self.attack, self.attack_button, self.view, self.life),
             self.status,
@@ -233,7 +249,7 @@ class IdentityWalkthrough(ServiceWidget):
         return "the phone received a final fingerprint; the next step shows if the network identified it."
 
     def _finish(self) -> str:
-        user = self._session.finish_authentication()
+        user = self._users[self.preset.value] = self._session.finish_authentication()
         return f"a code of {user.mobile_operator_name} for the phone {user.mobile_number}."
 
     def _eligibility(self) -> str:

@@ -15,12 +15,28 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
+from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
 from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
 from toolkit.widgets.base import ServiceWidget, button, code_html, copy_button, html_pane, in_turn, row, sized, slider
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
+
+_REASON_LABELS = {
+    "TEST": "A test",
+    "NO_SESSION": "The app was not open",
+    "APP_DISABLED": "The app is switched off",
+    "MOMENT_DISABLED": "The moment is switched off",
+    "QUIET_PERIOD": "Quiet hours",
+    "DEVICE_CAP": "The device had its rewards",
+    "MOMENT_CAP": "The moment had its rewards",
+    "MIN_GAP": "Too soon after the last one",
+    "PACING": "Ahead of the campaign's plan",
+    "NO_INVENTORY": "Out of stock",
+    "DRAW": "No luck in the draw",
+    "REWARDED": "Rewarded",
+}
 
 # Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
@@ -55,7 +71,7 @@ class RewardsExplorer(ServiceWidget):
     ----------
     decisions, funnel, rates, funnel_before, rates_before
         The data after and before the change; observe the first three, which are traits, to react to changes.
-    p, per_device, per_moment, gap, stock, arms_by, reset, page_button, copy_button
+    p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would.
 
     Examples
@@ -95,6 +111,7 @@ class RewardsExplorer(ServiceWidget):
         self._show_result()
         for control in self._initial_values:
             control.observe(self._on_change, "value")
+        self.why.observe(self._explain, "value")
 
     @property
     def configuration(self) -> Configuration:
@@ -148,11 +165,14 @@ class RewardsExplorer(ServiceWidget):
         self.arms_by = sized(arms_by, label="9.5em", tip=tip)
         changeable = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
         self._initial_values = {control: control.value for control in changeable}
+        why = ipywidgets.Dropdown(description="Explain")
+        self.why = sized(why, "25em", tip="One decision with this result, rule by rule")
         self.reset = button("Reset", "undo", "Go back to the rules before the change", self._reset)
         tip = "Send a test moment and show its page"
         self.page_button = button("Show a test reward", "gift", tip, self._show_page)
         self.copy_button = copy_button(self.code, self)
-        self.plots, self.limit, self.page, self.code_line = DrawingPane(), html_pane(), html_pane(), html_pane()
+        self.plots, self.limit, self.explanation, self.page = DrawingPane(), html_pane(), html_pane(), html_pane()
+        self.code_line = html_pane()
 
     def _lay_out(self) -> None:
         rules = self._rules_before
@@ -171,7 +191,7 @@ class RewardsExplorer(ServiceWidget):
         ]  # fmt: skip
         controls = ipywidgets.VBox(list(filter(None, column))).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
-        shown = (self.limit, self.plots, _hint(_ASSUMED), self.page, self.code_line)
+        shown = (self.limit, self.plots, _hint(_ASSUMED), self.why, self.explanation, self.page, self.code_line)
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     @in_turn
@@ -210,7 +230,7 @@ class RewardsExplorer(ServiceWidget):
         self.plots.show(self._drawing())
         self.limit.value = f'<p class="toolkit-why">{escape(_limit_text(self.decisions))}</p>'
         self.code_line.value = code_html(self.code())
-        self.page.value = ""
+        self._offer_reasons()
         rewarded, before = self._reward_count, self._reward_count_before
         change = f" ({100 * (rewarded / before - 1):+.0f} %)" if before and rewarded != before else ""
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
@@ -219,13 +239,31 @@ class RewardsExplorer(ServiceWidget):
         limit = analysis.stock_text(self.decisions)
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{f'. {limit}.' if limit else ''}")
 
+    def _offer_reasons(self) -> None:
+        shares = self.decisions["reason"].value_counts(normalize=True)
+        labels = _REASON_LABELS.items()
+        options = [(f"{label} ({percent(shares[name], 1)})", name) for name, label in labels if name in shares]
+        selected = self.why.value if self.why.value in shares else options[-1][1]
+        self.why.options, self.why.value = options, selected
+        self._explain(None)
+
+    @in_turn
+    def _explain(self, _change: object) -> None:
+        decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
+        source = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
+        self.page.value, trace = "", explain(decision)
+        self.explanation.value = (
+            f'<p class="toolkit-why" aria-live="polite"><strong>{escape(trace.attrs["sentence"])}</strong> '
+            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(trace)}'
+        )
+
     def _show_page(self) -> None:
         if self._rewards is None:
             return
         with self.working("Sending a test moment"):
             moment = self._rewards.moment(str(uuid.uuid4()), "explored", test=True)
             page = self._rewards.page(moment)
-            self.page.value = page.frame
+            self.explanation.value, self.page.value = "", page.frame  # there is room for only one of the two
             self.say(f"{page.title}: a test, counted nowhere")
 
     @property
@@ -260,6 +298,12 @@ def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
     stocks = [round(total * item.stock / before if before else total / len(rewards)) for item in rewards[:-1]]
     stocks.append(total - sum(stocks))
     return tuple(replace(item, stock=stock) for item, stock in zip(rewards, stocks, strict=True))
+
+
+def _trace_html(trace: pd.DataFrame) -> str:
+    shown = trace.assign(rule=trace["rule"].str.replace("_", " "), ok=trace["ok"].map({True: "✓", False: "✗ refused"}))
+    table = shown.to_html(header=False, index=False, border=0)
+    return f'<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">{table}</div>'
 
 
 def _own_limits_hint(configuration: Configuration, limit: str) -> str:
