@@ -92,6 +92,7 @@ def test_a_letter_is_composed_by_keyboard(explorer: Page) -> None:
     keys.press("Enter")
     expect(explorer.get_by_alt_text("The earlier writing")).to_be_visible()
     keys.press("Shift+Tab")
+    keys.press("Shift+Tab")
     keys.press("Enter")
     expect(explorer.get_by_text("page 2 of 2")).to_be_visible()
     focus_first(widget)
@@ -119,7 +120,7 @@ def test_every_kind_of_file_is_downloaded(explorer: Page) -> None:
         assert downloaded(explorer, lambda: click(button(explorer, "Download"))) == file
 
 
-def test_widget_and_page_fit_on_the_screen(explorer: Page) -> None:
+def test_widget_fits_and_page_has_true_size(explorer: Page) -> None:
     explorer.set_viewport_size({"width": 1280, "height": 900})
     for section in ("Writing", "Page", "Ink"):
         button(explorer, section).click()
@@ -128,6 +129,12 @@ def test_widget_and_page_fit_on_the_screen(explorer: Page) -> None:
     desk = explorer.locator(".toolkit-desk")
     picture, room = settled_box(explorer.get_by_alt_text("Dear Ada")), settled_box(desk)
     assert room[1] <= picture[1] < picture[1] + picture[3] <= room[1] + room[3], "the whole page is seen"
+    click(button(explorer, "Whole page"))
+    expect(button(explorer, "Whole page")).not_to_have_class(re.compile("mod-active"))
+    assert [round(side) for side in settled_box(explorer.get_by_alt_text("Dear Ada"))[2:]] == [596, 842]
+    desk.focus()
+    desk.press("End")
+    explorer.wait_for_function("document.querySelector('.toolkit-desk').scrollTop > 0")
 
 
 def test_sliders_and_typed_text_change_the_picture(explorer: Page) -> None:

@@ -50,12 +50,12 @@ class Sheet(NamedTuple):
         return self.writing.width * scale, self.writing.height * scale
 
 
-def desk_html(sheets: Sequence[Sheet], moving: Handwritten | None) -> str:
-    """Return the pictures side by side at one scale, at which all of them fit on the desk."""
+def desk_html(sheets: Sequence[Sheet], moving: Handwritten | None, *, is_whole: bool) -> str:
+    """Return the pictures side by side at one scale: the true one, or one at which all of them fit on the desk."""
     width, height = sum(sheet.size[0] for sheet in sheets), max(sheet.size[1] for sheet in sheets)
     caption = _CAPTION_PIXELS if len(sheets) > 1 else 0
     room = f"(100cqw - {16 * len(sheets)}px) / {width:g}, (100cqh - {8 + caption}px) / {height:g}"
-    scale = f"min(1px, {room})"
+    scale = f"min(1px, {room})" if is_whole else "1px"
     figures = []
     for index, sheet in enumerate(sheets):
         label = "The earlier writing" if index < len(sheets) - 1 else sheet.settings.text[:200]
@@ -64,7 +64,7 @@ def desk_html(sheets: Sequence[Sheet], moving: Handwritten | None) -> str:
         figures.append(
             f"<figure>{_picture_html(sheet, shown, label, scale)}<figcaption>{escape(words)}</figcaption></figure>"
         )
-    return f'<div class="toolkit-sheets">{"".join(figures)}</div>'
+    return f'<div class="toolkit-sheets{" toolkit-whole" * is_whole}">{"".join(figures)}</div>'
 
 
 def _picture_html(sheet: Sheet, shown: Handwritten, label: str, scale: str) -> str:

@@ -79,7 +79,7 @@ class HandwritingExplorer(ServiceWidget):
     result, kept, page_number
         The picture on the screen, the earlier one beside it after a click on *Compare*, and the page of a letter that
         is shown, from 1.
-    text, picker, look, kind, previous_button, next_button, keep_button, drop_button, download_button, copy_button
+    text, picker, look, kind, fit, previous_button, next_button, keep_button, drop_button, download_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would; ``picker.handwriting`` is the hand,
         ``look.size``, ``look.page``, ``look.seed``, ... are the parameters, ``look.section`` is the open
         section of parameters; ``kind`` is ``pdf`` or ``png``, of a picture also ``svg`` or ``animation``.
@@ -114,6 +114,7 @@ class HandwritingExplorer(ServiceWidget):
         self.picker.observe(lambda _: self._draw(), "handwriting")
         # The value is None for a moment when the options change.
         self.kind.observe(lambda change: self._attempt(self._show) if change["new"] else None, "value")
+        self.fit.observe(lambda _: self._attempt(self._show), "value")
 
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="9em")
@@ -128,6 +129,8 @@ class HandwritingExplorer(ServiceWidget):
         self.next_button = button("", "chevron-right", "The next page", lambda: self._turn(1))
         self.place = ipywidgets.Label()
         self._pager = ipywidgets.HBox((self.previous_button, self.place, self.next_button))
+        self.fit = ipywidgets.ToggleButton(True, description="Whole page", icon="compress")
+        self.fit.tooltip, self.fit.layout.width = "On: as large as there is room. Off: true size, to scroll", "auto"
         words = "Keep this writing beside the next ones, at one scale"
         self.keep_button = button("Compare", "columns", words, self._keep)
         self.drop_button = button("Stop comparing", "times", "Remove the earlier writing", self._drop)
@@ -138,7 +141,7 @@ class HandwritingExplorer(ServiceWidget):
     def _lay_out(self) -> None:
         self.paper.add_class("toolkit-desk")
         add_tip(self.paper, "What is written").tabbable = True
-        view_row = row(self._pager, self.keep_button, self.drop_button)
+        view_row = row(self._pager, self.fit, self.keep_button, self.drop_button)
         file_row = row(self.kind, self.download_button, self.copy_button)
         main = ipywidgets.VBox((self.paper, view_row, self.status, file_row, self.code_line))
         look = ipywidgets.VBox((self.text, self.look.add_class("toolkit-look")))
@@ -259,7 +262,7 @@ class HandwritingExplorer(ServiceWidget):
         self.drop_button.layout.display = "none" if self.kept is None else ""
         self.code_line.value = code_html(sheets[-1].settings.code(self.kind.value, self.page_number))
         moving = self.file if self.kind.value == "animation" else None
-        self.paper.value = desk_html(sheets, moving)
+        self.paper.value = desk_html(sheets, moving, is_whole=self.fit.value)
 
     def _status_text(self, writing: Handwritten) -> str:
         if self._shown != self._settings:
