@@ -64,7 +64,7 @@ def desk_html(sheets: Sequence[Sheet], moving: Handwritten | None, *, is_whole: 
         figures.append(
             f"<figure>{_picture_html(sheet, shown, label, scale)}<figcaption>{escape(words)}</figcaption></figure>"
         )
-    return f'<div class="toolkit-sheets{" toolkit-whole" * is_whole}">{"".join(figures)}</div>'
+    return f'<div class="toolkit-sheets">{"".join(figures)}</div>'
 
 
 def _picture_html(sheet: Sheet, shown: Handwritten, label: str, scale: str) -> str:
