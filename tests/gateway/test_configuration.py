@@ -235,7 +235,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"gateway": {"store": 5}}, "gateway.store: expected a text, not an empty one, got a whole number"),
     ({"gateway": {"store": "redis://h", "folder": "f"}}, "gateway.store: give a folder or a store, not both"),
     ({"gateway": {"allow_hosts": "a.example"}}, "gateway.allow_hosts: expected a list, got a text"),
-    ({"gateway": {"trusted_proxies": ["x"]}}, "gateway.trusted_proxies: 'x' is not an address or network of a proxy"),
+    ({"gateway": {"allow_hosts": [f"/{HUSH}"]}}, "gateway.allow_hosts: this is not a host name: give a name or an"),
+    ({"gateway": {"trusted_proxies": [HUSH]}}, "gateway.trusted_proxies: this is not an address or network of a proxy"),
     (
         {"gateway": {"public_url": "https://a.example/path"}},
         "gateway.public_url: expected an https origin, as https://",
