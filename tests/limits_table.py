@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from tests.conftest import ROOT
 from toolkit.dweets import condition_engine, conditions, wire
-from toolkit.handwriting.wire import MAX_TEXT_LENGTH
+from toolkit.handwriting.wire import MAX_LETTER_BYTES, MAX_LETTER_LENGTH, MAX_TEXT_LENGTH
 from toolkit.identity.wire import MAX_BODY_BYTES
 from toolkit_gateway import rate_limit
 from toolkit_gateway.dweets import stored_days, things
@@ -22,7 +22,7 @@ from toolkit_gateway.runtime import Timings
 
 PAGE = ROOT / "SECURITY.md"
 BEGIN = "<!-- python -m tests.limits_table writes this table -->\n"
-HEADER = "| what | limit | then | why |\n|---|---|---|---|\n"
+HEADER = "| what | limit | then (of dweets, HTTP 200 with this code in `with`) | why |\n|---|---|---|---|\n"
 
 
 def rows() -> Iterator[tuple[str, str, str, str]]:
@@ -56,9 +56,9 @@ def _rows_of_http() -> Iterator[tuple[str, str, str, str]]:
     )
     yield (
         "head of a request",
-        f"{_size(limits.head_bytes)}, {limits.headers} headers",
+        f"{_size(limits.head_bytes)} (counted in pieces of 4 KiB), {limits.headers} headers",
         "431",
-        "browsers and proxies send less; trailers and chunk extensions have the same limit",
+        "browsers and proxies send less; trailers have the same limit, and so have chunk extensions without data",
     )
     yield (
         "head of a rendering, an alert or a post by GET",
@@ -70,10 +70,22 @@ def _rows_of_http() -> Iterator[tuple[str, str, str, str]]:
     yield (
         "body: dweet, batch",
         f"{_size(wire.MAX_DWEET_BYTES)} of content, {_size(wire.MAX_BATCH_BYTES)} and {wire.MAX_BATCH_DWEETS:,} dweets",
-        "413",
+        "413; 400 for too many dweets",
         "a history of 500 dweets is one response",
     )
     yield "body: rewards, identity", _size(MAX_BODY_BYTES), "413", "their bodies have a few fields"
+    yield (
+        "body: letter",
+        f"{MAX_LETTER_BYTES:,} bytes, {MAX_LETTER_LENGTH:,} characters of text",
+        "413, 400",
+        "a letter of many pages, in JSON",
+    )
+    yield (
+        "body where none is expected",
+        _size(limits.dropped_bytes),
+        "413",
+        "it is read and dropped, and takes no memory",
+    )
     yield "time for a head, and for a body", f"{limits.request_seconds:g} s", "408, closed", "who drips holds memory"
     yield "idle connection", f"{limits.idle_seconds:g} s", "closed", "longer than the 60 s of nginx"
     yield (
@@ -127,7 +139,7 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
         "cached dweets in memory",
         _size(things.CACHE_BYTES),
         "the oldest are dropped, and read again",
-        "with half of it for responses, the histories of 400 things with 500 dweets of 100 bytes",
+        "with half of it for responses, the histories of 350 things with 500 dweets of 100 bytes",
     )
     yield "columns of a CSV", f"{stored_days.MAX_CSV_COLUMNS}", "400", "every dweet may have other names"
     yield (
@@ -155,7 +167,7 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
         f"{wire.MAX_CONDITION_CHARACTERS:,} characters, {first} of CPU time ({again} if it is repeated), "
         f"{_size(condition_engine.MEMORY_BYTES)}; one killable child process",
         f"a fault; it stops after {conditions.FAULTS_TO_STOP} in a row, and at once if the child must be killed twice",
-        "anybody may write one",
+        "whoever has the master key of a lock may write one",
     )
     yield (
         "mail server",
@@ -207,7 +219,8 @@ def _rows_of_services() -> Iterator[tuple[str, str, str, str]]:
     )
     yield (
         "answers to an identity challenge",
-        f"{challenge.MAX_ATTEMPTS}, then locked for {challenge.LOCK_SECONDS // 60} minutes",
+        f"{challenge.MAX_ATTEMPTS} wrong ones, then locked for {challenge.LOCK_SECONDS // 60} minutes; "
+        f"{challenge.MAX_WRONG_ANSWERS_PER_HOUR} in an hour",
         "429",
         "an answer is a few digits",
     )
