@@ -13,7 +13,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
 # Sphinx reads only what lies below this folder.
-# In the lab the tutorials link to ../docs/, here to the same pages as neighbours.
+# In the lab the tutorials link to ../docs/, here to the same pages as neighbours; `link_tutorials` does the opposite.
 for notebook in (ROOT / "notebooks").glob("*.ipynb"):
     text = notebook.read_text("utf-8").replace("](../docs/", "](../")
     (HERE / "tutorials" / notebook.name).write_text(text, "utf-8")
@@ -72,5 +72,11 @@ def signature_of_widget(_app: Sphinx, kind: str, _name: str, item: type, *_rest:
     return stringify_signature(signature(item.__init__, bound_method=True), show_annotation=False), ""
 
 
+def link_tutorials(_: Sphinx, page: str, source: list[str]) -> None:
+    """Lead links to the notebooks, as they are read in the repository, to the tutorials of this site."""
+    source[0] = source[0].replace("../" * page.count("/") + "../notebooks/", "../" * page.count("/") + "tutorials/")
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("source-read", link_tutorials)
     app.connect("autodoc-process-signature", signature_of_widget)

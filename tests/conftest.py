@@ -49,32 +49,33 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 3 if all(Path(arg).is_dir() for arg in config.args) else 0
 
 
-class _BrowserInTwo(LoadFileScheduling):
-    """File by file, and the folder of the browser in two: a JupyterLab and a Chromium for each file would take long.
+class _OneBrowser(LoadFileScheduling):
+    """File by file, but the folder of the browser at once: a JupyterLab and a Chromium for each file would take long.
 
-    The notebooks take a third of the time of that folder. Both are collected early, so that they end before others.
+    It is collected early, so that it ends before others.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        is_widget_or_page = file.startswith("tests/browser/") and file != "tests/browser/test_notebooks.py"
-        return "tests/browser" if is_widget_or_page else file
+        return "tests/browser" if file.startswith("tests/browser/") else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
-    return _BrowserInTwo(config, log)
+    return _OneBrowser(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # A script that starts the tests in the background makes them and all their children ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Kernels of two workers do not write into one history, nor any into that of the person who runs the tests.
+    # Kernels write no history, and none of the settings of the person who runs the tests is theirs.
     folder = tempfile.TemporaryDirectory(prefix="ipython-")
     os.environ["IPYTHONDIR"] = folder.name
+    profile = Path(folder.name, "profile_default")
     # nbval kills its kernels, and what those have in temporary folders would stay.
-    startup = Path(folder.name, "profile_default", "startup", "temporary_folder.py")
+    startup = profile / "startup" / "temporary_folder.py"
     startup.parent.mkdir(parents=True)
     startup.write_text(f"import tempfile\n\ntempfile.tempdir = {folder.name!r}\n", "utf-8")
+    (profile / "ipython_kernel_config.py").write_text("get_config().HistoryManager.enabled = False\n", "utf-8")
     config.add_cleanup(folder.cleanup)
     # A kernel binds its ports a second after they were chosen: those of the system would be anybody's meanwhile.
     LocalPortCache.find_available_port = lambda cache, ip: free_port()  # type: ignore[method-assign]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
+
+import pytest
 
 
 def keep_bytecode() -> None:
@@ -35,7 +40,28 @@ keep_bytecode()
 leave_out_slow_imports()
 
 
-def pytest_collection_finish() -> None:
-    """Let the garbage collector pass by modules and tests: they stay to the end, and a million objects take long."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Import the modules of the tests; the garbage collector passes by all of it, as it stays to the end."""
+    gc.disable()
+    try:
+        import_own_share(session.config)
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def import_own_share(config: pytest.Config) -> None:
+    """In each worker of pytest-xdist, import other modules of tests before all are collected.
+
+    Where there is no bytecode yet, pytest rewrites each module for seconds: so one worker does it, not each of them.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None:
+        return
+    paths = sorted(path.relative_to(config.rootpath) for path in (config.rootpath / "tests").rglob("test_*.py"))
+    for path in paths[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # reported when the module is collected
+            importlib.import_module(".".join(path.with_suffix("").parts))

@@ -158,7 +158,7 @@ def animation_picture(svg: str, browser: Browser) -> bytes:
 
 
 def page_picture(address: str, browser: Browser) -> bytes:
-    with browser.new_page(viewport={"width": 900, "height": 560}) as page:
+    with browser.new_page(viewport={"width": 900, "height": 640}) as page:
         page.goto(address)
         page.wait_for_timeout(1_500)  # the stream of the follow page never ends
         return _shrunk(page.screenshot())

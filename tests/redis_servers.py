@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -188,8 +188,9 @@ def fresh_cluster_url() -> str:
     return f"redis+cluster://{hosts}?prefix=world-{next(_worlds)}:&timeout=30"
 
 
-def move_slot_of(key: bytes) -> None:
-    """Move the slot of a key to the next node of the shared cluster."""
+@contextmanager
+def migration_of(key: bytes) -> Iterator[Callable[[], None]]:
+    """Begin to move the slot of a key to the next node of the shared cluster; gives a function that ends the move."""
     nodes = shared_cluster()
     clients = [node.client() for node in nodes]
     slot = clients[0].cluster("KEYSLOT", key)
@@ -198,12 +199,19 @@ def move_slot_of(key: bytes) -> None:
     target = (owner + 1) % 3
     clients[target].cluster("SETSLOT", slot, "IMPORTING", ids[owner])
     clients[owner].cluster("SETSLOT", slot, "MIGRATING", ids[target])
-    while keys := clients[owner].cluster("GETKEYSINSLOT", slot, 100):
-        clients[owner].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 10_000, "KEYS", *keys)
-    for number in (target, owner, (owner + 2) % 3):
-        clients[number].cluster("SETSLOT", slot, "NODE", ids[target])
-    for client in clients:
-        client.close()
+
+    def move() -> None:
+        while keys := clients[owner].cluster("GETKEYSINSLOT", slot, 100):
+            clients[owner].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 10_000, "KEYS", *keys)
+        for number in (target, owner, (owner + 2) % 3):
+            clients[number].cluster("SETSLOT", slot, "NODE", ids[target])
+
+    try:
+        yield move
+    finally:
+        for client in clients:
+            client.cluster("SETSLOT", slot, "STABLE")
+            client.close()
 
 
 def _knows(node: RedisServer, servers: int, replicas: int = 0) -> bool:

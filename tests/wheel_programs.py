@@ -46,7 +46,7 @@ with toolkit.connect() as tk:
     }))
 """
 GATEWAY_LIBRARIES = ["cachetools", "filelock", "httptools", "pydyf", "redis", "rocksdict", "uharfbuzz", "uvloop"]
-# What needs an extra, by the extra. The commands run in one process, since each would import click again.
+# What needs an extra, by the extra.
 NEEDS = {
     "gateway": ["toolkit.Gateway()", "toolkit.connect()", "toolkit_gateway.Gateway.demo()"],
     "archive": [
@@ -61,24 +61,24 @@ COMMANDS = {
                 "config check x.toml", "move x redis://127.0.0.1", "write Hi --hand=Molly -o hi.png"],
     "lab": ["lab", "lab --no-browser"],
 }  # fmt: skip
-REFUSALS = """
+CALLS = """
 import json, shlex, sys
 import pandas as pd
 from click.testing import CliRunner
 import toolkit, toolkit_gateway
 from toolkit.cli import main
 
-archive = toolkit.Archive(".")
 frame = pd.DataFrame({"celsius": [21.5]}, pd.DatetimeIndex(["2026-01-01"], tz="UTC"))
-needs, commands = json.loads(sys.argv[1])
+commands, codes = map(json.loads, sys.argv[1:])
 said = {}
-for code in (code for codes in needs.values() for code in codes):
+for code in codes:
     try:
+        archive = toolkit.Archive(".")
         said[code] = repr(eval(code))
     except toolkit.errors.ExtraMissing as error:
         said[code] = str(error)
-for command in (command for commands in commands.values() for command in commands):
+for command in commands:
     done = CliRunner().invoke(main, shlex.split(command))
-    said[command] = f"{done.exit_code} {done.stderr}"
+    said[command] = f"{done.exit_code} {done.output}"
 print(json.dumps(said))
 """

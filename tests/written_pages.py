@@ -62,6 +62,13 @@ def pixels(rendering: Handwritten) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(rendering.data)))
 
 
+def ink_box(page: Page) -> tuple[float, float, float, float]:
+    """Return where the ink begins and ends: left, top, right, bottom."""
+    s = page.strokes
+    first, last = ((s.x - s.radius).min(), (s.y - s.radius).min()), ((s.x + s.radius).max(), (s.y + s.radius).max())
+    return float(first[0]), float(first[1]), float(last[0]), float(last[1])
+
+
 def ink_left(page: Page, line: int = 0) -> float:
     strokes = np.isin(page.word_of_stroke, np.nonzero(page.layout.line == line)[0])
     chosen = page.strokes.select(strokes)

@@ -1,13 +1,12 @@
 """How often the 95 % interval of `ab` covers the truth: ``python -m tests.benchmarks.coverage [experiments]``.
 
 Each experiment has its number as its seed, and its true difference is known. Of 10,000 intervals, 94 to 96.5 % should
-cover it. The last line is the time that `ab` takes for a million decisions.
+cover it.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
@@ -15,7 +14,7 @@ from itertools import repeat
 import numpy as np
 import pandas as pd
 
-from toolkit.rewards import ab, funnel
+from toolkit.rewards import ab
 
 #: The numbers of devices in arm A and in arm B.
 SIZES = (150, 250)
@@ -62,29 +61,12 @@ def coverage(name: str, experiments: int) -> float:
     return covered / experiments
 
 
-def seconds_of_a_million() -> tuple[float, float]:
-    """Return the seconds that `ab` and `funnel` take for 1,000,000 decisions of 50,000 devices."""
-    generator = np.random.default_rng(0)
-    device = generator.integers(0, 50_000, 1_000_000)
-    decisions = pd.DataFrame(
-        {"device": device, "arm": np.where(device % 2, "A", "B"), "rewarded": generator.random(len(device)) < 0.3}
-    )
-    times = []
-    for work in (lambda: ab(decisions, "rewarded"), lambda: funnel(decisions)):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return times[0], times[1]
-
-
 def main(arguments: list[str]) -> None:
     """Print all figures."""
     experiments = int(arguments[0]) if arguments else 10_000
     with ProcessPoolExecutor(len(EXPERIMENTS)) as pool:
         for name, share in zip(EXPERIMENTS, pool.map(coverage, EXPERIMENTS, repeat(experiments)), strict=True):
             print(f"{name}: {share:.2%} of {experiments:,} intervals cover the truth", flush=True)
-    for name, seconds in zip(("ab", "funnel"), seconds_of_a_million(), strict=True):
-        print(f"{name} of 1,000,000 decisions: {seconds:.2f} s")
 
 
 if __name__ == "__main__":

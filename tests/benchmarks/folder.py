@@ -10,48 +10,15 @@ import argparse
 import os
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 from tests.benchmarks.load import THINGS, content_at_random, reply_to
-from tests.benchmarks.peers import Peer, free_port, gateway, get
+from tests.benchmarks.peers import gateway, get
 
 ENTRIES, READ = 100, 100
-
-
-@contextmanager
-def started(folder: Path) -> Iterator[tuple[float, Peer, psutil.Process]]:
-    """Start a gateway on the folder; gives the seconds until its first answer, and the process."""
-    port = free_port()
-    began = time.perf_counter()
-    command = [sys.executable, "-m", "toolkit", "gateway", "--port", str(port), "--log-level", "error"]
-    process = subprocess.Popen([*command, "--data", str(folder)], stdout=subprocess.DEVNULL)
-    peer = Peer("gateway", port, lambda thing, content: b"", get)
-    try:
-        yield _seconds_until_answer(peer, began), peer, psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _seconds_until_answer(peer: Peer, began: float) -> float:
-    while True:
-        try:
-            reply = reply_to(peer, get("/get/latest/dweet/for/device-00007"))
-        except ConnectionError:
-            time.sleep(0.005)
-            continue
-        if b'"succeeded"' not in reply:
-            raise RuntimeError(reply)
-        return time.perf_counter() - began
 
 
 def fill(folder: Path) -> None:
@@ -74,11 +41,14 @@ def main() -> None:
         fill(folder)
         seconds, megabytes = [], []
         for _ in range(rounds):
-            with started(folder) as (first_answer, peer, process):
-                seconds.append(first_answer)
+            began = time.perf_counter()
+            with gateway(folder) as peer:
+                if b'"succeeded"' not in reply_to(peer, get("/get/latest/dweet/for/device-00007")):
+                    raise RuntimeError("the gateway has lost a dweet")
+                seconds.append(time.perf_counter() - began)
                 for number in random.sample(range(THINGS), READ):
                     reply_to(peer, get(f"/get/dweets/for/device-{number:05d}"))
-                megabytes.append(process.memory_info().rss / 1e6)
+                megabytes.append(peer.processes[0].memory_info().rss / 1e6)
         size = sum(os.path.getsize(path) for path in folder.rglob("*") if path.is_file()) / 1e6
     print(f"{THINGS * ENTRIES:,} dweets of {THINGS:,} things, {size:,.0f} MB on disk, medians of {rounds} starts:")
     print(f"first answer after {statistics.median(seconds):.2f} s, {statistics.median(megabytes):.0f} MB of memory")

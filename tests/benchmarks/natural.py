@@ -8,7 +8,10 @@ only; nothing here asserts.
 from __future__ import annotations
 
 import argparse
+import difflib
+import io
 import shutil
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -18,9 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pypdfium2
+from PIL import Image
 from scipy.ndimage import label
 
-from tests.benchmarks.handwriting import LETTER, WORDS, share_found, words_read
 from toolkit.handwriting.wire import FileKind
 from toolkit_gateway.ink.canvases.raster import coverage
 from toolkit_gateway.ink.catalogue import Handwriting, catalogue
@@ -29,6 +32,20 @@ from toolkit_gateway.ink.parameters import RGB, Margin, Parameters
 from toolkit_gateway.ink.renderer import render, write_pages
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes, refine, ribbons
 
+LETTER = (
+    "Dear Hannah,\n\nIt was such a pleasure to see you all at the lake last weekend. The children have not stopped "
+    "talking about the canoe and the little green frog they found under the pier. I meant to write sooner, but the "
+    "week got away from me as it always does in September.\n\nPlease tell Robert that the tomatoes were excellent "
+    "and that I still owe him a proper dinner. We will be home by the third of October, so do come by whenever it "
+    "suits you all.\n\nWith love from both of us,\nMargaret and Eleanor"
+)
+WORDS = (
+    "the old house stood near the river and every spring the water came up to the garden wall the children used to "
+    "sit on the steps and watch the boats go past while their mother made bread in the kitchen my father kept a small "
+    "book where he wrote down the name of each boat and the time it went by he said that one day he would buy one of "
+    "them and sail to the sea but the years went on and the book grew thick with names and the boat never came then "
+    "one morning he was gone"
+)
 SIZE, WIDTH = 44.0, 1600.0
 LETTER_TEXT = LETTER.replace("\n\n", "\n\n" + WORDS.capitalize() + ".\n\n", 2)
 _OCR_SCRIPTS = (
@@ -246,6 +263,28 @@ def milliseconds(hand: Handwriting, natural: bool) -> float:
     for _ in range(3):
         render(page)
     return 1000 * (time.process_time() - began) / 3
+
+
+def words_read(handwriting: Handwriting, text: str, seed: int = 1, natural: bool = False) -> float:
+    """Return the share of the words of a page that tesseract reads."""
+    page = Parameters(
+        handwriting, "png", text, 40.0, width=1600.0, height=None, line_spacing=1.8, min_padding=30.0,
+        random_seed=seed + 1, natural=natural,
+    )  # fmt: skip
+    ink = Image.open(io.BytesIO(render(page).data))
+    paper = Image.new("RGBA", ink.size, "white")
+    paper.alpha_composite(ink)
+    data = io.BytesIO()
+    paper.convert("L").save(data, "PNG", dpi=(300, 300))
+    command = ["tesseract", "stdin", "stdout", "-l", "eng", "--psm", "6"]
+    read = subprocess.run(command, input=data.getvalue(), capture_output=True, check=True, timeout=120).stdout.decode()
+    return share_found(*([word.strip(".,;:'").lower() for word in words.split()] for words in (text, read)))
+
+
+def share_found(expected: list[str], found: list[str]) -> float:
+    """Return the share of the expected words that are found in their order."""
+    blocks = difflib.SequenceMatcher(None, expected, found, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks) / len(expected)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Mobile rewards: moments a second through HTTP with durable decisions, and the seconds of a what-if.
+"""Mobile rewards: moments a second through HTTP with durable decisions.
 
-Run it by hand: ``python -m tests.benchmarks.rewards [moments] [events]``. The gateway keeps everything in a temporary
+Run it by hand: ``python -m tests.benchmarks.rewards [moments]``. The gateway keeps everything in a temporary
 folder (RocksDB, every batch synced), then on a Redis (``appendfsync always``) of its own; the 64 connections live in a
 process of their own. The CPU time is that of the gateway's process, and steadier than the rate.
 """
@@ -83,27 +83,15 @@ def print_moments(title: str, gateway: Gateway, moments: int) -> None:
     print(f"{title}: {rate:,.0f} moments a second, {1e6 * cpu:,.0f} us of CPU each ({kept:,} decisions kept)")
 
 
-def simulate_seconds(events: int) -> float:
-    """Return the seconds that a what-if of so many moments takes."""
-    from toolkit.rewards.analysis.simulation import made_up_moments, simulate
-
-    moments = made_up_moments(devices=1 + events // 40, days=14, seed=1).head(events)
-    started = time.perf_counter()
-    simulate(SETTINGS["rules"], moments)
-    return time.perf_counter() - started
-
-
 def main(arguments: list[str]) -> None:
-    """Print all figures."""
     if arguments[:1] == ["--load"]:
         print(*asyncio.run(_load(*map(int, arguments[1:]))))
         return
-    moments, events = [int(text) for text in [*arguments, *["20000", "100000"][len(arguments) :]]]
+    moments = int(arguments[0]) if arguments else 20_000
     with tempfile.TemporaryDirectory() as folder:
         print_moments("on a folder", Gateway(folder, config={"rewards": SETTINGS}), moments)
     with RedisServer(appendonly="yes", appendfsync="always") as redis:
         print_moments("on Redis", Gateway(store=redis.url, config={"rewards": SETTINGS}), moments)
-    print(f"simulate {events:,} moments: {simulate_seconds(events):.2f} s")
 
 
 if __name__ == "__main__":

@@ -8,23 +8,20 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, sync_playwright
 
-import toolkit
 from tests.browser.lab_page import (
     CHROMIUM_FLAGS,
     EXPOSED,
-    RunningLab,
     open_notebook,
     run_opened,
     running_lab,
     shut_down_kernels,
 )
-from tests.browser.widget_page import ask_kernel, click, point, settled_box, slider_of
+from tests.browser.widget_page import click, point, settled_box, slider_of
 from tests.notebook_pictures import chromium_program
 
 _CELLS = (
@@ -50,7 +47,6 @@ _WATCH = """() => {
     seen.observe(one, {childList: true, subtree: true, attributes: true, attributeFilter: ['src']});
 }"""
 _REST = 1500  # ms: whatever was asked for is drawn
-_RATE, _SENT = 50, 1000
 
 
 def milliseconds(page: Page, act: Callable[[], None]) -> float:
@@ -98,24 +94,6 @@ def answer_times(page: Page) -> None:
     tell(page, "IdentityWalkthrough, buttons", [lambda it=it: click(it) for it in steps * 2])
 
 
-def live(page: Page, lab: RunningLab) -> None:
-    """Post 50 dweets a second elsewhere, and print what LiveDweets lost and which share of a core its kernel needs."""
-    with toolkit.Gateway() as gateway, toolkit.connect(gateway) as tk:
-        cells = f"import time, toolkit\nlive = toolkit.LiveDweets(toolkit.connect({gateway.base_url!r}), 'roof')\nlive"
-        open_notebook(page, lab, lab.write_notebook("live.ipynb", (cells,)))
-        run_opened(page)
-        start = time.perf_counter()
-        used = float(ask_kernel(page, "time.process_time()"))
-        for number in range(_SENT):
-            time.sleep(max(0.0, start + number / _RATE - time.perf_counter()))
-            tk.dweets.post("roof", {"celsius": 20 + number % 7, "number": number})
-        seconds = time.perf_counter() - start
-        used = float(ask_kernel(page, "time.process_time()")) - used
-        page.wait_for_timeout(_REST)
-        lost = _SENT - int(ask_kernel(page, "live.seen"))
-        print(f"LiveDweets, {_SENT / seconds:.0f} dweets a second: {lost} lost, {100 * used / seconds:.1f} % of a core")
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder), *EXPOSED) as lab, sync_playwright() as web:
         browser = web.chromium.launch(executable_path=chromium_program(), args=CHROMIUM_FLAGS)
@@ -124,7 +102,6 @@ def main() -> None:
         if errors := run_opened(page):
             sys.exit(f"the cells failed: {errors}")
         answer_times(page)
-        live(page, lab)
         shut_down_kernels(page)
         browser.close()
 

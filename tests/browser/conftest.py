@@ -6,9 +6,8 @@ tests that come later start loops of their own there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, ViewportSize, expect, sync_playwright
@@ -18,15 +17,11 @@ from tests.browser.lab_page import (
     CHROMIUM_FLAGS,
     EXPOSED,
     RunningLab,
-    run_all,
     running_lab,
     shut_down_kernels,
     watch_foreign_requests,
 )
 from tests.conftest import required_program
-
-RunNotebook = Callable[[str], Page]
-RunCells = Callable[..., Page]
 
 WINDOW: ViewportSize = {"width": 1200, "height": 900}
 # Waits end with what they wait for; these only say when to give up, on a machine that is slow and busy.
@@ -98,25 +93,3 @@ def page_of_module(shared_page: Page, foreign_requests: list[str]) -> Iterator[P
     """The page that all share, for all tests of a file: a kernel takes seconds to start too."""
     with kernels_shut_down(shared_page, foreign_requests) as page:
         yield page
-
-
-@pytest.fixture
-def run_notebook(lab: RunningLab, page: Page) -> RunNotebook:
-    """Open a notebook of the lab's folder (``notebooks/NAME.ipynb``), run it without an error, return the page."""
-
-    def run(path: str) -> Page:
-        assert run_all(page, lab, path) == []
-        return page
-
-    return run
-
-
-_numbers = count(1)
-
-
-@pytest.fixture
-def run_cells(lab: RunningLab, run_notebook: RunNotebook) -> RunCells:
-    def run(*cells: str) -> Page:
-        return run_notebook(lab.write_notebook(f"cells-{next(_numbers)}.ipynb", cells))
-
-    return run

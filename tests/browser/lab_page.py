@@ -34,7 +34,11 @@ CHROMIUM_FLAGS = [
 ]
 
 #: So that a page has `window.jupyterapp`, in JupyterLab and in Notebook 7.
-EXPOSED = ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
+EXPOSED = (
+    "--LabApp.expose_app_in_browser=True",
+    "--JupyterNotebookApp.expose_app_in_browser=True",
+    "--LanguageServerManager.autodetect=False",
+)
 
 _OPENING_SECONDS = 180.0
 _OPENED = """async ({path, seconds}) => {
@@ -76,31 +80,6 @@ _OPEN = """async path => {
 
 # Nothing lies over it, such as a question that a test which failed left open.
 _IS_READY = "() => Boolean(window.jupyterapp) && !document.querySelector('.jp-Dialog')"
-
-_RUN_WIDGETS_AGAIN = """async () => {
-  const app = window.jupyterapp, notebook = app.shell.currentWidget.content;
-  const cells = notebook.widgets.filter(cell => cell.node.querySelector('.toolkit-widget'));
-  for (const cell of cells) {
-    notebook.activeCellIndex = notebook.widgets.indexOf(cell);
-    notebook.deselectAll();
-    await app.commands.execute('notebook:run-cell');
-  }
-}"""
-
-# Asked of the kernel itself, without a cell: what it would leave behind. The thread of zmq comes with the first large
-# message, such as a picture of paper, and stays.
-_TRACES = """async () => {
-  const panel = window.jupyterapp.shell.currentWidget;
-  const expressions = {
-    threads: "sorted(thread.name for thread in __import__('threading').enumerate()" +
-      " if type(thread).__module__ != 'zmq.utils.garbage')",
-    children: "len(__import__('psutil').Process().children(recursive=True))",
-  };
-  const kernel = panel.context.sessionContext.session.kernel;
-  const reply = await kernel.requestExecute({code: '', user_expressions: expressions, store_history: false}).done;
-  return Object.fromEntries(Object.entries(reply.content.user_expressions)
-    .map(([name, value]) => [name, value.data['text/plain']]));
-}"""
 
 _TRUSTED = """() => window.jupyterapp.shell.currentWidget.content.widgets
   .filter(cell => cell.model.type === 'code').every(cell => cell.model.trusted)"""
@@ -269,16 +248,6 @@ def run_all(page: Page, lab: RunningLab, path: str) -> list[str]:
 
 def run_again(page: Page) -> None:
     page.evaluate(_RUN_AGAIN)
-
-
-def run_widgets_again(page: Page) -> None:
-    page.evaluate(_RUN_WIDGETS_AGAIN)
-
-
-def traces(page: Page) -> dict[str, str]:
-    """Return what the kernel of the open notebook has running: names of ``threads``, number of ``children``."""
-    found: dict[str, str] = page.evaluate(_TRACES)
-    return found
 
 
 def save(page: Page) -> None:

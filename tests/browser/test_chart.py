@@ -52,7 +52,17 @@ for (const [name, lines] of Object.entries(cases)) {
   charts[name] = createChart(element, {timeName: "created", fileName: name, onRange: range => ranges.push(range)});
   charts[name].setData(lines, marks[name]);
 }
-Object.assign(window, {tickLabels, createChart});
+window.tickLabels = tickLabels;
+window.onNewChart = async (lines, use, options) => {
+  const element = document.createElement("section");
+  document.body.append(element);
+  const chart = createChart(element, options);
+  chart.setData(lines);
+  await Promise.resolve(); // uPlot draws in a microtask
+  const found = await use(chart);
+  chart.destroy();
+  return [found, element.childElementCount];
+};
 """
 
 
@@ -213,45 +223,32 @@ def test_a_million_points_answer_the_pointer(page: Page) -> None:
     expect(page.locator("#million .toolkit-chart-tip")).to_contain_text("volts99 V")
 
 
+def on_new_chart(page: Page, lines: str, use: str, options: str = "{}") -> Any:
+    """Return what a function says of a chart that exists for it only; all three are JavaScript."""
+    found, left = page.evaluate(f"onNewChart({lines}, {use}, {options})")
+    assert left == 0, "nothing is left of a destroyed chart"
+    return found
+
+
 def test_a_missing_value_interrupts_a_line_beside_others(page: Page) -> None:
-    drawn = page.evaluate("""() => {
-      const element = document.createElement("section");
-      document.body.append(element);
-      const chart = createChart(element), x = Array.from({length: 31}, (_, i) => i);
-      chart.setData([{thing: "seldom", x: [0, 10, 15, 20, 30], y: [11, 12, NaN, 12, 11]}, {thing: "often", x, y: x}]);
-      const drawn = chart.panels[0].plot.data[1].map(value => value === undefined ? "absent" : value);
-      chart.destroy();
-      return drawn;
-    }""")
+    lines = """[{thing: "seldom", x: [0, 10, 15, 20, 30], y: [11, 12, NaN, 12, 11]},
+        {thing: "often", x: [...Array(31).keys()], y: [...Array(31).keys()]}]"""
+    values = "chart => chart.panels[0].plot.data[1].map(value => value === undefined ? 'absent' : value)"
+    drawn = on_new_chart(page, lines, values)
     assert drawn[11:20] == [None] * 9
     assert (drawn[10], drawn[20]) == (12, 12)
 
 
+def labels_and_summary(page: Page, times: list[int], options: str = "{}") -> tuple[list[str], str]:
+    told = "chart => [chart.panels[0].plot.axes[0]._values, chart.summary()]"
+    labels, said = on_new_chart(page, f"[{{name: 'celsius', x: {times}, y: {times}}}]", told, options)
+    return labels, said
+
+
 def test_times_are_shown_in_the_zone_that_is_named(page: Page) -> None:
-    said = page.evaluate(
-        """() => {
-      const element = document.createElement("section");
-      document.body.append(element);
-      const chart = createChart(element, {zone: "Europe/Berlin", timeName: "measured"});
-      chart.setData([{name: "celsius", x: [T0 + 180 * 86400, T0 + 181 * 86400], y: [1, 2]}]);
-      const said = chart.summary();
-      chart.destroy();
-      return said;
-    }""".replace("T0", str(_T0))
-    )
+    times = [_T0 + 180 * 86400, _T0 + 181 * 86400]
+    _, said = labels_and_summary(page, times, "{zone: 'Europe/Berlin', timeName: 'measured'}")
     assert said.startswith("Chart over measured (Europe/Berlin) from 2026-06-30 02:00:00 to 2026-07-01 02:00:00.")
-
-
-_TIMES_OF_CHART = """async x => {
-  const element = document.createElement("section");
-  document.body.append(element);
-  const chart = createChart(element);
-  chart.setData([{name: "celsius", x, y: x}]);
-  await Promise.resolve(); // uPlot draws in a microtask
-  const said = [chart.panels[0].plot.axes[0]._values, chart.summary()];
-  chart.destroy();
-  return said;
-}"""
 
 
 def test_times_in_an_hour_skipped_by_summer_time(page: Page) -> None:
@@ -259,7 +256,7 @@ def test_times_in_an_hour_skipped_by_summer_time(page: Page) -> None:
     developer = page.context.new_cdp_session(page)
     developer.send("Emulation.setTimezoneOverride", {"timezoneId": "Europe/Berlin"})
     start = 1774742400  # 2026-03-29 00:00 UTC
-    labels, said = page.evaluate(_TIMES_OF_CHART, [start + 1800 * number for number in range(6)])
+    labels, said = labels_and_summary(page, [start + 1800 * number for number in range(6)])
     developer.send("Emulation.setTimezoneOverride", {"timezoneId": ""})
     assert {"01:00", "02:00"} <= set(labels)
     assert "03:00" not in labels
@@ -267,26 +264,23 @@ def test_times_in_an_hour_skipped_by_summer_time(page: Page) -> None:
 
 
 def test_times_of_thousands_of_years_are_labelled(page: Page) -> None:
-    labels, said = page.evaluate(_TIMES_OF_CHART, [-62135596800, _T0])  # a device without a clock often says year 1
+    labels, said = labels_and_summary(page, [-62135596800, _T0])  # a device without a clock often says year 1
     assert labels == ["0254", "0760", "1266", "1772"]
     assert "from 0001-01-01 to 2026-01-01." in said
 
 
 def test_panels_stay_aligned_after_a_zoom(page: Page) -> None:
-    lefts = page.evaluate("""async () => {
-      const element = document.createElement("section");
-      document.body.append(element);
-      const chart = createChart(element), x = Array.from({length: 100}, (_, i) => 60 * i);
-      chart.setData([{name: "a", x, y: x}, {name: "b", x, y: x.map(time => time * 1e6)}]);
+    lines = """["a", "b"].map((name, place) => ({name, x: [...Array(100).keys()].map(i => 60 * i),
+        y: [...Array(100).keys()].map(i => 60 * i * 1e6 ** place)}))"""
+    lefts = on_new_chart(page, lines, """async chart => {
       const lefts = [];
       for (const range of [null, [0, 600]]) { // from 2e9 to 200,000,000: wider labels
         chart.setRange(range);
         await new Promise(resolve => setTimeout(resolve));
         lefts.push(...chart.panels.map(panel => panel.plot.bbox.left / devicePixelRatio));
       }
-      chart.destroy();
       return lefts;
-    }""")
+    }""")  # fmt: skip
     assert lefts[0] == lefts[1] < lefts[2] == lefts[3]
 
 
@@ -324,23 +318,18 @@ def test_each_download_is_the_right_file(page: Page) -> None:
 
 
 def test_new_points_are_painted_at_most_15_times_a_second(page: Page) -> None:
-    page.evaluate("""() => {
-      const element = document.createElement("section");
-      element.id = "live";
-      document.body.append(element);
-      const chart = charts.live = createChart(element);
-      chart.setData([{name: "open", kind: "boolean"}]);
+    kept, paints = on_new_chart(page, "[{name: 'open', kind: 'boolean'}]", """async chart => {
+      let paints = 0;
       chart.append([0], [true]);
-      window.paints = 0;
       const paint = chart.paint.bind(chart);
-      chart.paint = () => { window.paints += 1; paint(); };
+      chart.paint = () => { paints += 1; paint(); };
       for (let i = 1; i <= 500; i++) chart.append([i], [i % 2 > 0], 100);
-    }""")
-    assert page.evaluate("charts.live.lines.map(({x, y}) => [x.length, x[0], y[0], y[1]])") == [[100, 401, 1, 0]]
-    page.wait_for_function("charts.live.panels[0].plot?.data[0].length === 100")
-    assert page.evaluate("paints") <= 4
-    page.evaluate("charts.live.destroy(); delete charts.live")
-    assert page.locator("#live > *").count() == 0
+      const [{x, y}] = chart.lines, kept = [x.length, x[0], y[0], y[1]];
+      while (chart.panels[0].plot?.data[0].length !== 100) await new Promise(requestAnimationFrame);
+      return [kept, paints];
+    }""")  # fmt: skip
+    assert kept == [100, 401, 1, 0]
+    assert paints <= 4
 
 
 def test_a_chart_in_a_box_has_no_scroll_bar(page: Page) -> None:

@@ -45,15 +45,6 @@ def slider(page: Page, label: str):
     return page.locator(".widget-slider", has=page.get_by_text(label, exact=True)).locator(".noUi-handle")
 
 
-def test_a_slider_moves_the_picture_at_once(explorer: Page) -> None:
-    handle, picture = slider(explorer, "Line spacing"), explorer.get_by_alt_text("Dear Ada")
-    for _ in range(3):
-        before = picture.get_attribute("src")
-        handle.press("ArrowRight")
-        expect(picture).not_to_have_attribute("src", str(before))
-    expect(explorer.get_by_text("line_spacing=1.85")).to_be_visible()
-
-
 _TWO_PAGES = "Dear Ada,\n" * 40 + "Yours, Charles"
 
 
@@ -146,7 +137,13 @@ def test_widget_fits_and_page_has_true_size(explorer: Page) -> None:
     explorer.wait_for_function("document.querySelector('.toolkit-desk').scrollTop > 0")
 
 
-def test_enter_applies_the_typed_text(explorer: Page) -> None:
+def test_sliders_and_typed_text_change_the_picture(explorer: Page) -> None:
+    handle, picture = slider(explorer, "Line spacing"), explorer.get_by_alt_text("Dear Ada")
+    for _ in range(3):
+        before = picture.get_attribute("src")
+        handle.press("ArrowRight")
+        expect(picture).not_to_have_attribute("src", str(before))
+    expect(explorer.get_by_text("line_spacing=1.85")).to_be_visible()
     button(explorer, "Ink").press("Enter")
     for field, typed, said in (
         ("Ink", "navy", "handwriting_color='navy'"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page import RunningLab, keep_picture, run_all
+from tests.browser.lab_page import RunningLab, run_all
 from tests.browser.widget_page import ask_kernel, layout_faults, point, settled_box
 
 _SETUP = """
@@ -184,7 +184,6 @@ def test_every_control_by_keyboard(explorer: Page) -> None:
     expect(page.get_by_label("Show the", exact=True)).to_have_value("last")
     typed("From", "last summer")
     expect_status(page, "Cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00.")
-    keep_picture(page, "explorer-complains")
     typed("From", "")
     typed("To", "")
     pressed("Resample", "Home")
@@ -234,4 +233,3 @@ def test_it_fits_the_page(explorer: Page) -> None:
         assert layout_faults(widget) == [], width
         if width >= 1280:
             assert settled_box(widget)[3] <= 680
-        keep_picture(page, f"explorer-{width}", of=widget)

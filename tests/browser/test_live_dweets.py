@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import RunCells
-from tests.browser.lab_page import RunningLab, keep_picture, load_notebook, open_notebook, path_of_notebook, save
+from tests.browser.lab_page import RunningLab, keep_picture, load_notebook, path_of_notebook, run_all, save
 from tests.browser.widget_page import ask_kernel
 from tests.mail_server import eventually
 
@@ -24,6 +22,16 @@ _LIVE = """
 live = toolkit.LiveDweets(tk, "roof", ["temp_max", "temp_min"], time="date")
 live
 """
+# Creates a file when the widget has stopped.
+_NOTE_STOP = """
+import pathlib, threading, time
+
+def note_stop(name):
+    def wait():
+        while live.running: time.sleep(0.1)
+        pathlib.Path(name).touch()
+    threading.Thread(target=wait, daemon=True).start()
+"""
 # Counts how often the chart was painted: what it says of itself changes with its data.
 _COUNT_PAINTS = """chart => {
   window.paints = 0;
@@ -32,8 +40,9 @@ _COUNT_PAINTS = """chart => {
 }"""
 
 
-def test_live_dweets_are_drawn_as_they_arrive(lab: RunningLab, run_cells: RunCells) -> None:
-    page = run_cells(_SETUP, _LIVE, "playback = tk.dweets.replay('roof', weather, speed=86400 * 20)")
+def test_live_dweets_from_first_dweet_to_closed_notebook(lab: RunningLab, page: Page) -> None:
+    replay = "playback = tk.dweets.replay('roof', weather, speed=86400 * 20)"
+    assert run_all(page, lab, lab.write_notebook("live.ipynb", (_SETUP, _LIVE, _NOTE_STOP, replay))) == []
     page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
     page.wait_for_function("window.paints > 15")
     expect(page.get_by_text(re.compile(r"^[\d,]+ dweets$"))).to_be_visible()
@@ -48,7 +57,7 @@ def test_live_dweets_are_drawn_as_they_arrive(lab: RunningLab, run_cells: RunCel
     page.wait_for_function("before => window.paints > before + 5", arg=paints)
     page.get_by_label("Show the last", exact=True).select_option("100")
     save(page)
-    open_notebook(page, lab, path_of_notebook(page))  # its kernel goes on
+    load_notebook(page, lab, path_of_notebook(page))  # its kernel goes on
     page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
     page.wait_for_function("window.paints > 5")
     expect(page.get_by_label("Show the last", exact=True)).to_have_value("100")
@@ -59,28 +68,7 @@ def test_live_dweets_are_drawn_as_they_arrive(lab: RunningLab, run_cells: RunCel
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").filter(has_text="Listening to roof.")).to_be_visible()
-
-
-_NOTE_STOP = """
-import pathlib, threading, time
-
-def note_stop(name):
-    def wait():
-        while live.running: time.sleep(0.1)
-        pathlib.Path(name).touch()
-    threading.Thread(target=wait, daemon=True).start()
-"""
-
-
-@pytest.mark.parametrize("is_reloaded", [pytest.param(False, marks=pytest.mark.long), True])
-def test_widget_stops_when_its_notebook_closes(is_reloaded: bool, lab: RunningLab, run_cells: RunCells) -> None:
-    page = run_cells(_SETUP, _LIVE, _NOTE_STOP)
-    if is_reloaded:
-        save(page)
-        load_notebook(page, lab, path_of_notebook(page))
-    expect(page.get_by_role("status").filter(has_text="Listening to roof.")).to_be_visible()
-    expect(page.locator(".toolkit-widget .toolkit-chart-plots")).to_be_visible()
-    stopped = lab.folder / f"stopped-{is_reloaded}"
+    stopped = lab.folder / "stopped"
     ask_kernel(page, f"note_stop('{stopped}')")
     save(page)
     page.evaluate("window.jupyterapp.commands.execute('application:close')")

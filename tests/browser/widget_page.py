@@ -38,18 +38,25 @@ _MOST_CONTROLS = 100
 # What a widget may say when a control is used: that it shows nothing without a thing, that no phone was used yet.
 _MAY_BE_SAID = ("Choose at least one", "There is nothing to reset yet")
 
+# The words of what has the focus.
+_TOLD = """widget => {
+  const focused = document.activeElement;
+  if (!widget.contains(focused)) return '';
+  return focused.closest('.widget-slider')?.querySelector('.widget-label')?.textContent
+    || focused.labels?.[0]?.textContent || focused.getAttribute('aria-label') || focused.textContent;
+}"""
+
 # What Tab reaches, told apart by their place among all of them; how the focus shows; whether one can see it.
 _FOCUS = """widget => {
   const focused = document.activeElement, style = getComputedStyle(focused), box = focused.getBoundingClientRect();
   if (!widget.contains(focused)) return {place: -1, told: '', ring: 0, seen: false};
   return {
     place: (STOPS)(widget).indexOf(focused),
-    told: focused.closest('.widget-slider')?.querySelector('.widget-label')?.textContent
-      || focused.labels?.[0]?.textContent || focused.getAttribute('aria-label') || focused.textContent,
+    told: (TOLD)(widget),
     ring: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth),
     seen: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
   };
-}""".replace("STOPS", _STOPS)
+}""".replace("STOPS", _STOPS).replace("TOLD", _TOLD)
 
 # Controls that say nothing when the pointer rests on them; also those in a section that is closed. An ipywidgets slider
 # without a tooltip says "null".
@@ -199,7 +206,7 @@ def focus(widget: Locator) -> dict[str, Any]:
 def tab_to(widget: Locator, words: str, presses: int = 60) -> None:
     """Press Tab until what has these words has the focus."""
     for _ in range(presses):
-        if words in focus(widget)["told"].replace("\xa0", " "):
+        if words in widget.evaluate(_TOLD).replace("\xa0", " "):
             return
         widget.page.keyboard.press("Tab")
     raise AssertionError(f"Tab never reaches {words!r}")

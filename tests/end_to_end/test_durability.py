@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import resource
 import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +22,7 @@ from toolkit_gateway.dweets import dweets
 from toolkit_gateway.dweets.things import Things
 from toolkit_gateway.stores import Entry
 
-POSTS, CONNECTIONS = 6_000, 16
+POSTS, CONNECTIONS = 3_000, 8
 
 
 class Poster(threading.Thread):
@@ -47,12 +47,26 @@ class Poster(threading.Thread):
             self.connection.close()
 
 
+def content_of(chunk: bytes) -> list[int]:
+    content: list[int] = json.loads(json.loads(chunk.split(b"\r\n")[1]))["content"]
+    return content
+
+
+def contents_since(base_url: str, position: int) -> list[list[int]]:
+    """Return all dweets after a position, up to the one that ends them."""
+    contents: list[Any] = []
+    with RawStream(base_url, f"/listen/for/dweets/from/all?since={position}") as stream:
+        while contents[-1:] != [["the", "end"]]:
+            contents.append(content_of(stream.chunk()))
+    return contents
+
+
 def listen(base_url: str, seen: list[list[int]], listening: list[RawStream]) -> threading.Thread:
     def read() -> None:
         with RawStream(base_url, f"/listen/for/dweets/from/all?since={len(seen)}") as stream:
             listening.append(stream)
             for chunk in stream.chunks_until_cut_off():
-                seen.append(json.loads(json.loads(chunk.split(b"\r\n")[1]))["content"])
+                seen.append(content_of(chunk))
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
@@ -74,19 +88,12 @@ def test_kill_during_posts_loses_nothing_acknowledged(tmp_path: Path) -> None:
             poster.join(60)
     acknowledged = {(poster.worker, number) for poster in posters for number in poster.acknowledged}
     assert POSTS // 4 < len(acknowledged) < POSTS, "it was killed in the middle"
-    heard_before = len(seen)
     with GatewayProcess(tmp_path, keep=POSTS) as process:
         raw_call(process.base_url, "POST", "/dweet/for/all", b'["the", "end"]')
-        resumed: list[list[int]] = list(seen)
-        with RawStream(process.base_url, f"/listen/for/dweets/from/all?since={heard_before}") as stream:
-            while resumed[-1:] != [["the", "end"]]:
-                resumed.append(json.loads(json.loads(stream.chunk().split(b"\r\n")[1]))["content"])
-        kept: list[list[int]] = []
-        with RawStream(process.base_url, "/listen/for/dweets/from/all?since=0") as stream:
-            while not kept or kept[-1] != ["the", "end"]:
-                kept.append(json.loads(json.loads(stream.chunk().split(b"\r\n")[1]))["content"])
+        resumed = [*seen, *contents_since(process.base_url, len(seen))]
+        kept = contents_since(process.base_url, 0)
         assert process.stop() == 0
-    print(f"\n{len(acknowledged)} acknowledged, {len(kept) - 1} kept, {heard_before} heard before the kill")
+    print(f"\n{len(acknowledged)} acknowledged, {len(kept) - 1} kept, {len(seen)} heard before the kill")
     pairs = [tuple(pair) for pair in kept[:-1]]
     assert len(set(pairs)) == len(pairs), "none is there twice"
     assert acknowledged <= set(pairs), "every acknowledged one is there"
@@ -96,38 +103,35 @@ def test_kill_during_posts_loses_nothing_acknowledged(tmp_path: Path) -> None:
     assert resumed == kept, "the listener missed none and got none twice"
 
 
-def test_a_thousand_listeners_get_every_dweet(call: Caller, thing: str) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # both ends of each connection are in this process
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4_096)), hard))
-    streams = [call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(1_000)]
+def test_hundreds_of_listeners_get_every_dweet(call: Caller, thing: str) -> None:
+    streams = [call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(300)]
     try:
         for number in range(3):
             assert call.post(thing, number)["this"] == "succeeded"
         for stream in streams:
-            contents = [json.loads(json.loads(stream.chunk().split(b"\r\n")[1]))["content"] for _ in range(3)]
-            assert contents == [0, 1, 2]
+            assert [content_of(stream.chunk()) for _ in range(3)] == [0, 1, 2]
     finally:
         for stream in streams:
             stream.close()
     assert call.post(thing, "still here")["this"] == "succeeded"
 
 
-def test_ten_thousand_things_post_at_once(shared: Gateway) -> None:
+def test_two_thousand_things_post_at_once(shared: Gateway) -> None:
     port = int(shared.base_url.rpartition(":")[2])
     wrong: list[int] = []
 
     def use(start: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        for number in range(start, start + 2_500):
+        for number in range(start, start + 500):
             connection.request("POST", f"/dweet/for/many-{number}", str(number))
             connection.getresponse().read()
-        for number in range(start, start + 2_500, 10):
+        for number in range(start, start + 500, 10):
             connection.request("GET", f"/get/latest/dweet/for/many-{number}")
             if json.loads(connection.getresponse().read())["with"][0]["content"] != number:
                 wrong.append(number)
         connection.close()
 
-    users = [threading.Thread(target=use, args=(start,)) for start in range(0, 10_000, 2_500)]
+    users = [threading.Thread(target=use, args=(start,)) for start in range(0, 2_000, 500)]
     for user in users:
         user.start()
     for user in users:

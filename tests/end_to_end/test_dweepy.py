@@ -118,7 +118,7 @@ def test_dweepy_listens_to_payloads_of_all_sizes(lock_and_key: tuple[str, str], 
     given = key if locked else None
     if locked:
         dweepy.lock("this_is_a_thing", lock, key)
-    sizes = [*range(10, 300, 7), *range(300, 1_900, 53), 1_900]
+    sizes = [*range(10, 300, 14), *range(300, 1_900, 106), 1_900]
     contents = [{"n": "x" * size} for size in sizes] + [{"ü": 'a "quoted" \\ text ☃'}, {"nested": {"a": [1, None]}}]
     heard: list[Any] = []
     connected = threading.Event()

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import toolkit
 from tests.commands import called
-from tests.conftest import RawStream, operator_of, raw_call
-from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
+from tests.conftest import Caller, RawStream, operator_of, raw_call
+from tests.redis_servers import RedisServer, fresh_url, wait_until
 from toolkit.errors import InvalidArgument, ServiceFailure, StoreUnavailable
 from toolkit_gateway import Gateway
 
@@ -66,17 +63,10 @@ def test_two_gateways_answer_503_until_redis_returns(server: RedisServer) -> Non
 
 def wait_until_refused(call: Callable[[], object]) -> ServiceFailure:
     # A gateway that has not heard of the end yet answers from memory for that moment.
-    found: list[ServiceFailure] = []
-
-    def is_refused() -> bool:
-        try:
-            call()
-        except ServiceFailure as error:
-            found.append(error)
-        return bool(found)
-
-    wait_until(is_refused)
-    return found[0]
+    wait_until(lambda: not is_answered(call))
+    with pytest.raises(ServiceFailure) as refused:
+        call()
+    return refused.value
 
 
 def is_answered(call: Callable[[], object]) -> bool:
@@ -87,15 +77,8 @@ def is_answered(call: Callable[[], object]) -> bool:
     return True
 
 
-def test_folder_and_store_together_are_refused(tmp_path: Any) -> None:
-    with pytest.raises(InvalidArgument, match="a folder or a store, not both"):
-        Gateway(tmp_path, store="redis://localhost")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_a_wrong_store_url_is_refused_and_not_shown() -> None:
+    for url in (
         "localhost:6379",
         "http://:SECRET@localhost",
         "redis://",
@@ -109,12 +92,10 @@ def test_folder_and_store_together_are_refused(tmp_path: Any) -> None:
         "unix://:SECRET@",
         "redis+sentinel://:SECRET@localhost:26379",
         "redis+cluster://:SECRET@localhost/3",
-    ],
-)
-def test_a_wrong_store_url_is_refused_and_not_shown(url: str) -> None:
-    with pytest.raises(InvalidArgument, match="the URL of the store cannot be") as refused:
-        Gateway(store=url)
-    assert "SECRET" not in str(refused.value)
+    ):
+        with pytest.raises(InvalidArgument, match="the URL of the store cannot be") as refused:
+            Gateway(store=url)
+        assert "SECRET" not in str(refused.value)
 
 
 def test_decoding_options_of_the_url_change_no_dweet() -> None:
@@ -147,22 +128,16 @@ def test_store_option_on_the_command_line() -> None:
     assert "a folder or a store, not both" in both.stderr
     called("lock", "new", code=2)
     assert "SECRET" not in away.output + bad.output
+    with pytest.raises(InvalidArgument, match="a folder or a store, not both"):
+        Gateway("unused", store="redis://localhost")
+    assert not Path("unused").exists()
 
 
 def test_a_lock_issued_beside_the_gateway_works_at_once() -> None:
-    environment = {**os.environ, "TOOLKIT_STORE": fresh_url()}
-    command = [sys.executable, "-m", "toolkit"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen([*command, "gateway", "--port", "0"], stdout=pipe, text=True, env=environment) as gateway:
-        try:
-            assert gateway.stdout is not None
-            url = gateway.stdout.readline().split()[-1]
-            issued = called("lock", "new", TOOLKIT_STORE=environment["TOOLKIT_STORE"])
-            lock, master, _ = (line.split()[-1] for line in issued.stdout.splitlines())
-            locked = raw_call(url, "GET", f"/lock/vault?lock={lock}&key={master}")
-            assert json.loads(locked.body)["this"] == "succeeded"
-            assert json.loads(raw_call(url, "POST", "/dweet/for/vault", b"1").body)["with"] == 403
-            assert str(shared_server().port) not in " ".join(psutil.Process(gateway.pid).cmdline())
-        finally:
-            gateway.terminate()
-            assert gateway.wait(30) == 0
+    store = fresh_url()
+    with Gateway(store=store) as gateway:
+        issued = called("lock", "new", TOOLKIT_STORE=store)
+        lock, master, _ = (line.split()[-1] for line in issued.stdout.splitlines())
+        call = Caller(gateway)
+        assert call.get(f"/lock/vault?lock={lock}&key={master}")["this"] == "succeeded"
+        assert call.post("vault", 1)["with"] == 403

@@ -17,7 +17,7 @@ from tests.redis_servers import fresh_url
 from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import Timings
 
-POSTERS, POSTS = 16, 400
+POSTERS, POSTS = 12, 200
 LOCK, KEY = "garage-lock", "master-of-the-garage"
 
 
@@ -76,18 +76,15 @@ def read_all(base_url: str, last: Any) -> list[Any]:
 
 
 def test_kill_of_one_of_three_gateways_loses_nothing() -> None:
-    options: dict[str, Any] = {"store": fresh_url(), "keep": 2 * POSTERS * POSTS}
-    with (
-        GatewayProcess(None, **options) as victim,
-        GatewayProcess(None, **options) as second,
-        GatewayProcess(None, **options) as third,
-    ):
+    shared: dict[str, Any] = {"store": fresh_url(), "keep": 2 * POSTERS * POSTS}
+    with GatewayProcess(None, **shared) as victim, Gateway(**shared) as second, Gateway(**shared) as third:
         # By then not all who began at the victim can be done with their posts.
         killer = Killer(victim.kill, POSTERS * POSTS // 3)
         heard: list[Any] = []
         listener = threading.Thread(target=lambda: heard.extend(read_all(second.base_url, "end")))
         listener.start()
-        posters = [Poster(n, [victim.port, second.port, third.port], killer.answered) for n in range(POSTERS)]
+        ports = [int(gateway.base_url.rpartition(":")[2]) for gateway in (victim, second, third)]
+        posters = [Poster(n, ports, killer.answered) for n in range(POSTERS)]
         for poster in posters:
             poster.start()
         assert killer.is_done.wait(60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import random
@@ -15,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.rewards.ledgers import HALF, check_ledger
+from tests.gateway.rewards.ledgers import UNLIMITED, check_ledger
+from tests.gateway.stores.opened_stores import with_store
 from tests.gateway_process import GatewayProcess, Killer
 from tests.reward_caller import COMMON, TARGET, settings
 from toolkit_gateway.dweets.storage import SPACE, thing_key
@@ -23,6 +23,8 @@ from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 WORKERS = 4  # of each kind
+STOCK = 100  # it ends in the first life or in the second
+RULES = {"default": {**UNLIMITED, "p": 0.5}, "rewards": [{"id": "drink", "title": "A drink", "stock": STOCK}]}
 LOCKS = {f"lock-{number}": f"master-key-of-lock-{number}" for number in range(WORKERS)}
 
 
@@ -111,7 +113,7 @@ class Player(Worker):
 
 
 async def check_kept(store: EmbeddedStore, posters: list[Poster], lockers: list[Locker], players: list[Player]) -> None:
-    await check_ledger(store, [name for player in players for name in player.answered])
+    await check_ledger(store, [name for player in players for name in player.answered], STOCK)
     entries = await store.journals.after(journal_of("all"), 0)
     assert [entry.sequence for entry in entries] == list(range(1, len(entries) + 1))
     kept = [json.loads(entry.data)["content"] for entry in entries]
@@ -126,27 +128,15 @@ async def check_kept(store: EmbeddedStore, posters: list[Poster], lockers: list[
         locker.possible = {locker.target}
 
 
-def on_disk(folder: Path, check: Callable[[EmbeddedStore], Any]) -> None:
-    async def work() -> None:
-        store = EmbeddedStore(folder, lambda: 0)
-        await store.open()
-        try:
-            await check(store)
-        finally:
-            await store.close()
-
-    asyncio.run(work())
-
-
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3_000)])])
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3_000)])])
 def test_kills_under_posts_locks_and_moments_lose_nothing(tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)
     posters, lockers, players = ([kind(n) for n in range(WORKERS)] for kind in (Poster, Locker, Player))
     workers: list[Worker] = [*posters, *lockers, *players]
-    options: dict[str, Any] = {"locks": LOCKS, "keep": 1_000_000, "config": {"rewards": settings(HALF)}}
+    options: dict[str, Any] = {"locks": LOCKS, "keep": 1_000_000, "config": {"rewards": settings(RULES)}}
     for _ in range(kills):
         with GatewayProcess(tmp_path, **options) as gateway:
-            killer = Killer(gateway.kill, chance.randrange(1, 1_500))
+            killer = Killer(gateway.kill, chance.randrange(200, 1_000))
             threads = [threading.Thread(target=one.work, args=(gateway.port, killer.answered)) for one in workers]
             for thread in threads:
                 thread.start()
@@ -154,6 +144,6 @@ def test_kills_under_posts_locks_and_moments_lose_nothing(tmp_path: Path, kills:
                 thread.join(60)
             assert killer.is_done.is_set(), "it was killed under load"
         assert [one.failure for one in workers if one.failure] == []
-        on_disk(tmp_path, lambda store: check_kept(store, posters, lockers, players))
+        with_store(tmp_path, lambda store: check_kept(store, posters, lockers, players))
     counts = [sum(len(one.acknowledged) for one in posters), sum(len(one.answered) for one in players)]
     print(f"\n{counts[0]} posts and {counts[1]} moments acknowledged")

@@ -1,19 +1,22 @@
-"""A new user's first hour with all four services: `toolkit lab --config` without demo data, in one kernel."""
+"""A new user's first hour with all four services: a configuration of one's own, without demo data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.blocking import BlockingKernelClient
 
-from tests.commands import call_lab, kernel_environment, started_lab
-
-RunCell = Callable[[str], str]
+import toolkit
+from tests.commands import called
+from toolkit.errors import DataWarning, KeyRejected
+from toolkit_gateway import Gateway
 
 CONFIG = """
+[gateway]
+folder = "{folder}"
+
 [[rewards.partners]]
 gatewaykey = "partner-key-of-acme"
 company_token = "acme"
@@ -52,103 +55,80 @@ carrier = "OWN"
 device_ip = "198.51.100.7"
 name = "Grace Example"
 email = "grace@example.com"
-address = { line1 = "1 Own Street", city = "Owntown", region = "OR", postal_code = "97001" }
-payments = [{ payment_type = "CARRIER_BILL" }]
+address = {{ line1 = "1 Own Street", city = "Owntown", region = "OR", postal_code = "97001" }}
+payments = [{{ payment_type = "CARRIER_BILL" }}]
 """
 
-CONNECT = """import toolkit
-
-identity = {"ApiClientId": "client-id-of-the-shop"}
-tk = toolkit.connect(credentials={"gatewaykey": "partner-key-of-acme", "app_key": "app-of-acme", **identity})
-umbra = toolkit.connect(credentials={"gatewaykey": "partner-key-of-umbra", "app_key": "app-of-umbra"})"""
-
-LOCK_AND_ALERT = """import warnings
-
-issued = tk.operator.issue_lock()
-tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
-with warnings.catch_warnings(record=True) as warned:
-    tk.dweets.set_alert("oven", who="ada@example.com", condition="dweet.celsius > 30", key=issued.master_key)
-print("warning", str(warned[0].message).partition(",")[0])
-for celsius in (29, 31):
-    tk.dweets.post("oven", {"celsius": celsius}, key=issued.master_key)
-try:
-    tk.dweets.post("oven", {"celsius": 99})
-except toolkit.errors.KeyRejected:
-    print("the lock holds")
-mail, = tk.operator.outbox().itertuples()
-print("mail to", mail.to, "-", mail.subject, "-", "31" in mail.text)"""
-
-LETTER = """letter = tk.handwriting.pdf("Dear Ada,\\nthe engine works.", "Molly", random_seed=7)
-print("letter", letter.lines, letter.overflow)
-letter"""
-
-REWARDS = """for client, company, moments in ((tk, "acme", 3), (umbra, "umbra", 2)):
-    device = client.rewards.new_device_id(company)
-    client.rewards.start_session(device)
-    for _ in range(moments):
-        client.rewards.moment(device, "finished_run")
-decisions = tk.operator.decisions()
-print("reasons", *decisions["reason"])
-funnel = toolkit.rewards.funnel(decisions, tk.operator.reward_sessions()).set_index("step")["n"]
-print("funnel", funnel.loc[["session", "moment", "rewarded"]].to_dict())"""
-
-IDENTITY = """phone = toolkit.identity.Handset("mine", address="198.51.100.7", device_ip="198.51.100.7")
-with tk.identity.session() as session:
-    user = session.authenticate(phone)
-    print("user", user.mobile_number, user.mobile_operator_name, session.eligibility()["eligible"].tolist())
-    print("pays by", *session.payment_list(answer="97001")["payment_type"])"""
+ACME = {"gatewaykey": "partner-key-of-acme", "app_key": "app-of-acme", "ApiClientId": "client-id-of-the-shop"}
+UMBRA = {"gatewaykey": "partner-key-of-umbra", "app_key": "app-of-umbra"}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCell]:
-    """Runs a cell in the kernel of a notebook in such a lab; returns what the cell printed."""
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Path]]:
+    """A gateway with a configuration file, and the file."""
     folder = tmp_path_factory.mktemp("own")
-    config = folder / "gateway.toml"
-    config.write_text(CONFIG, "utf-8")
-    with started_lab(folder, "--port=0", "--lab-port=0", f"--config={config}") as (process, _, lab, token):
-        kernel: Any = call_lab(lab, token, "/api/kernels", b"{}")
-        runtime = Path(kernel_environment(process.pid)["JUPYTER_RUNTIME_DIR"])
-        client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel['id']}.json"))
-        client.load_connection_file()
-        client.start_channels(hb=False)  # a slow machine misses heartbeats
-        client.wait_for_ready(timeout=60)
-
-        def run(code: str) -> str:
-            printed: list[str] = []
-
-            def take(message: dict[str, Any]) -> None:
-                printed.append(message["content"].get("text", ""))
-
-            reply = client.execute_interactive(code, timeout=60, output_hook=take)
-            assert reply["content"]["status"] == "ok", reply["content"]
-            return "".join(printed)
-
-        yield run
-        client.stop_channels()
+    file = folder / "gateway.toml"
+    file.write_text(CONFIG.format(folder=(folder / "data").as_posix()), "utf-8")
+    with Gateway(config=file) as gateway:
+        yield gateway, file
 
 
-def test_one_notebook_uses_every_configured_service(run: RunCell) -> None:
-    said = "".join(run(cell) for cell in (CONNECT, LOCK_AND_ALERT, LETTER, REWARDS, IDENTITY))
-    assert said.splitlines() == [
-        "warning the gateway has no mail server",
-        "the lock holds",
-        "mail to ada@example.com - Alert of oven: true - True",
-        "letter 2 False",
-        "reasons REWARDED REWARDED DEVICE_CAP REWARDED NO_INVENTORY",
-        "funnel {'session': 2, 'moment': 2, 'rewarded': 2}",
-        "user *********88 Own Mobile [True]",
-        "pays by CARRIER_BILL",
-    ]
+@pytest.fixture
+def tk(own: tuple[Gateway, Path]) -> Iterator[toolkit.Connection]:
+    with toolkit.connect(own[0], credentials=ACME) as connection:
+        yield connection
 
 
-def test_demo_keys_are_refused_with_a_configuration(run: RunCell) -> None:
-    said = run("""import json
-import toolkit
-services = json.load(open("data/demo_world.json"))["credentials"].values()
-tk = toolkit.connect(credentials={name: key for keys in services for name, key in keys.items()})
-for call in (lambda: tk.rewards.start_session(tk.rewards.new_device_id("acme")), lambda: tk.identity.echo("hello")):
-    try:
-        call()
-    except toolkit.errors.ToolkitError as error:
-        print("refused:", type(error).__name__)""")
-    assert said == "refused: KeyRejected\nrefused: KeyRejected\n"
+def test_the_lab_uses_the_configuration(own: tuple[Gateway, Path], tmp_path: Path) -> None:
+    refused = called("lab", "--no-browser", f"--config={own[1]}", f"--folder={tmp_path / 'lab'}", code=1)
+    assert f"the folder {own[1].parent / 'data'} is in use" in refused.stderr
+
+
+def test_a_locked_thing_mails_its_alert(tk: toolkit.Connection) -> None:
+    issued = tk.operator.issue_lock()
+    tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
+    with pytest.warns(DataWarning, match="the gateway has no mail server"):
+        tk.dweets.set_alert("oven", who="ada@example.com", condition="dweet.celsius > 30", key=issued.master_key)
+    for celsius in (29, 31):
+        tk.dweets.post("oven", {"celsius": celsius}, key=issued.master_key)
+    with pytest.raises(KeyRejected):
+        tk.dweets.post("oven", {"celsius": 99})
+    (mail,) = tk.operator.outbox().itertuples()
+    assert (mail.to, mail.subject) == ("ada@example.com", "Alert of oven: true")
+    assert "31" in mail.text
+
+
+def test_rewards_follow_the_rules_of_the_file(tk: toolkit.Connection, own: tuple[Gateway, Path]) -> None:
+    with toolkit.connect(own[0], credentials=UMBRA) as umbra:
+        for client, company, moments in ((tk, "acme", 3), (umbra, "umbra", 2)):
+            device = client.rewards.new_device_id(company)
+            client.rewards.start_session(device)
+            for _ in range(moments):
+                client.rewards.moment(device, "finished_run")
+    decisions = tk.operator.decisions()
+    assert [*decisions["reason"]] == ["REWARDED", "REWARDED", "DEVICE_CAP", "REWARDED", "NO_INVENTORY"]
+    funnel = toolkit.rewards.funnel(decisions, tk.operator.reward_sessions()).set_index("step")["n"]
+    assert funnel.loc[["session", "moment", "rewarded"]].tolist() == [2, 2, 2]
+
+
+def test_a_person_of_the_file_is_identified(tk: toolkit.Connection) -> None:
+    phone = toolkit.identity.Handset("mine", address="198.51.100.7", device_ip="198.51.100.7")
+    with tk.identity.session() as session:
+        user = session.authenticate(phone)
+        assert (user.mobile_number, user.mobile_operator_name) == ("*********88", "Own Mobile")
+        assert session.eligibility()["eligible"].tolist() == [True]
+        assert session.payment_list(answer="97001")["payment_type"].tolist() == ["CARRIER_BILL"]
+
+
+def test_a_text_is_written(tk: toolkit.Connection) -> None:
+    letter = tk.handwriting.pdf("Dear Ada,\nthe engine works.", "Molly", random_seed=7)
+    assert (letter.lines, letter.overflow) == (2, False)
+
+
+def test_demo_keys_are_refused_with_a_configuration(own: tuple[Gateway, Path]) -> None:
+    with Gateway.demo() as demo:
+        demo_keys: dict[str, Any] = dict(demo.credentials)
+    with toolkit.connect(own[0], credentials=demo_keys) as tk:
+        for call in (lambda: tk.rewards.start_session(tk.rewards.new_device_id("acme")), lambda: tk.identity.echo("")):
+            with pytest.raises(KeyRejected):
+                call()

@@ -127,20 +127,6 @@ def test_a_dict_sets_partners_a_cap_and_a_stock() -> None:
     assert reasons == ["REWARDED", "REWARDED", "DEVICE_CAP", "REWARDED", "NO_INVENTORY", "NO_INVENTORY"]
 
 
-def test_a_registered_client_walks_an_identity_flow() -> None:
-    client = {"name": "mine", "api_client_id": "client-id-of-mine", "final_targets": ["http://127.0.0.1/done"]}
-    config = {"identity": {"clients": [client]}}
-    with (
-        Gateway(config=config) as gateway,
-        toolkit.connect(gateway, credentials={"ApiClientId": "client-id-of-mine"}) as tk,
-    ):
-        with tk.identity.session() as session:
-            session.authenticate(gateway.handset("happy"))
-            session.eligibility()
-            assert len(session.payment_list(answer="97024")) == 2
-        assert "ApiClientId" not in gateway.credentials
-
-
 def test_a_file_sets_clients_carriers_and_subscribers(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     table = EXAMPLE.read_text("utf-8").replace('"gateway-data"', f'"{tmp_path.as_posix()}/data"')
@@ -157,13 +143,6 @@ def test_a_file_sets_clients_carriers_and_subscribers(tmp_path: Path) -> None:
         assert json.loads(answer.body)["Status"] == 0
 
 
-def test_json_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    file = tmp_path / "gateway.json"
-    file.write_text('{"dweets": {"keep": 600}}', "utf-8-sig")
-    with Gateway(config=file) as gateway:
-        assert raw_call(gateway.base_url, "GET", "/get/stats").headers["x-dweet-retention"] == "600"
-
-
 def test_arguments_override_the_configuration(tmp_path: Path) -> None:
     config = {"gateway": {"folder": tmp_path / "other", "port": 1}, "dweets": {"locks": {"a": KEY}, "keep": 600}}
     with Gateway(tmp_path / "mine", config=config, port=0, locks={"b": Secret(KEY)}) as gateway:
@@ -176,21 +155,19 @@ def test_arguments_override_the_configuration(tmp_path: Path) -> None:
 
 def test_demo_option_sets_clock_and_seed() -> None:
     def run(gateway: Gateway) -> tuple[Any, ...]:
-        with gateway, toolkit.connect(gateway) as tk:
-            posted = tk.dweets.post("kitchen", {"n": 1}).index[0]
-            return posted, tk.handwriting.png("Hi", "Molly").seed, sorted(gateway.presets)
+        with gateway:
+            posted = raw_call(gateway.base_url, "GET", "/dweet?n=1").body  # has a time, a random name and an identifier
+            return posted, sorted(gateway.presets)
 
     by_hand = Gateway(clock=SteppedClock(DEMO_START, timedelta(seconds=1)), seed=DEMO_SEED)
     assert run(Gateway.demo()) == run(by_hand)
 
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [({"clock": 5}, "clock is a"), ({"seed": "7"}, "seed is a whole number"), ({"seed": True}, "seed is a whole")],
-)
-def test_a_wrong_clock_or_seed_is_refused(argument: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        Gateway(**argument)
+def test_a_wrong_clock_or_seed_is_refused() -> None:
+    wrong: list[dict[str, Any]] = [{"clock": 5}, {"seed": "7"}, {"seed": True}]
+    for argument, message in zip(wrong, ("clock is a", "seed is a whole number", "seed is a whole"), strict=True):
+        with pytest.raises(InvalidArgument, match=message):
+            Gateway(**argument)
 
 
 def test_documented_configuration_matches_the_code() -> None:
@@ -216,9 +193,16 @@ SUBSCRIBER = {**PERSON, "email": "a@example.com", "address": ADDRESS}
 CARD = {"payment_type": "CREDIT_CARD", "first_six": "411111", "last_four": "1111", "digits": 16}
 CARRIER = {"short_code": "CMB", "name": "C", "networks": ["203.0.113.0/24"]}
 CLIENT = {"name": "a", "api_client_id": HUSH}
+
+
+def paid(**payment: Any) -> dict[str, Any]:
+    """Return a configuration with a subscriber who has this payment."""
+    return {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [payment]}]}}
+
+
+PAYMENT = "identity.subscribers[0].payments[0]"
 WRONG: list[tuple[Any, str]] = [
     (7, "config is the path of a file or a dict, not int"),
-    ([], "config is the path of a file or a dict, not list"),
     ({"gatewy": {}}, "gatewy: unknown key; did you mean gateway? allowed: gateway, dweets, handwriting, "),
     ({1: {}}, "the configuration: every key must be a text"),
     ({"a\nb": {}}, "'a\\nb'...: unknown key; allowed: gateway, "),
@@ -228,27 +212,20 @@ WRONG: list[tuple[Any, str]] = [
     ({"gateway": {"prot": 1}}, "gateway.prot: unknown key; did you mean port? allowed: folder, store, host, port, "),
     ({"gateway": {"port": "80"}}, "gateway.port: expected a whole number, got a text"),
     ({"gateway": {"port": -1}}, "gateway.port: expected a whole number >= 0, got -1"),
-    ({"gateway": {"port": 70_000}}, "gateway.port: expected a whole number <= 65535, got 70000"),
     ({"gateway": {"host": ""}}, "gateway.host: expected a text of length >= 1"),
     ({"gateway": {"folder": 5}}, "gateway.folder: expected the path of a folder, got a whole number"),
     ({"gateway": {"store": f"http://:{HUSH}@h"}}, "gateway.store: the URL of the store cannot be used"),
-    ({"gateway": {"store": 5}}, "gateway.store: expected a text, not an empty one, got a whole number"),
     ({"gateway": {"store": "redis://h", "folder": "f"}}, "gateway.store: give a folder or a store, not both"),
     ({"gateway": {"allow_hosts": "a.example"}}, "gateway.allow_hosts: expected a list, got a text"),
     ({"gateway": {"allow_hosts": [f"/{HUSH}"]}}, "gateway.allow_hosts: this is not a host name: give a name or an"),
     ({"gateway": {"trusted_proxies": [HUSH]}}, "gateway.trusted_proxies: this is not an address or network of a proxy"),
-    (
-        {"gateway": {"public_url": "https://a.example/path"}},
-        "gateway.public_url: expected an https origin, as https://",
-    ),
+    ({"gateway": {"public_url": "https://a.example/path"}}, "public_url: expected an https origin, as https://"),
     ({"gateway": {"public_url": f"https://u:{HUSH}@a.example"}}, "gateway.public_url: expected an https origin"),
     ({"dweets": {"keep": 100}}, "dweets.keep: expected a whole number >= 500, got 100"),
     ({"dweets": {"sender": "x"}}, "dweets.sender: expected one e-mail address"),
     ({"dweets": {"smtp": f"http://u:{HUSH}@h"}}, "dweets.smtp: expected smtp://"),
-    ({"dweets": {"smtp": "mail.example"}}, "dweets.smtp: expected smtp://"),
     ({"dweets": {"smtp": "smtp://"}}, "dweets.smtp: expected smtp://"),
     ({"dweets": {"locks": {"a": HUSH, "b": 7}}}, "dweets.locks.b: expected a text, not an empty one, got a whole"),
-    ({"dweets": {"locks": [HUSH]}}, "dweets.locks: expected a table, got a list"),
     ({"dweets": {"locks": {"a": HUSH, "": HUSH}}}, "dweets.locks: a lock's name must have 1 to 256 bytes of UTF-8 and"),
     ({"dweets": {"locks": {30 * HUSH: HUSH}}}, "dweets.locks: a lock's name must have 1 to 256 bytes of UTF-8 and no"),
     ({"dweets": {"archive_seconds": float("nan")}}, "dweets.archive_seconds: expected a number > 0.0"),
@@ -260,9 +237,7 @@ WRONG: list[tuple[Any, str]] = [
         "rewards.partners[1].company_token: the same as partners[0].company_token",
     ),
     ({"rewards": {"partners": [{"gatewaykey": [HUSH], "company_token": "a"}]}}, "rewards.partners[0].gatewaykey: "),
-    ({"rewards": {"partners": {"acme": HUSH}}}, "rewards.partners: expected a list, got a table"),
     ({"rewards": {"rules": {"moments": {"a": {}, "b": {"p": -1}}}}}, "rewards.rules.moments.b.p: expected a number "),
-    ({"rewards": {"rules": {"moments": {"a": {"arms": 5}}}}}, "rewards.rules.moments.a.arms: expected a table, got a"),
     ({"identity": {"first_life": 601}}, "identity.first_life: expected a whole number <= 600, got 601"),
     ({"identity": {"clients": [CLIENT, {**CLIENT, "name": "b"}]}}, "identity.clients[1].api_client_id: the same as"),
     ({"identity": {"clients": [{**CLIENT, "final_targets": ["ftp://x"]}]}}, "identity.clients[0].final_targets[0]: "),
@@ -270,27 +245,13 @@ WRONG: list[tuple[Any, str]] = [
     ({"identity": {"carriers": [{**CARRIER, "short_code": "c"}]}}, "identity.carriers[0].short_code: expected a "),
     ({"identity": {"subscribers": [SUBSCRIBER]}}, "identity.subscribers[0].carrier: expected the short_code of one of"),
     ({"identity": {"subscribers": [{**SUBSCRIBER, "device_ip": "1.2.3"}]}}, "identity.subscribers[0].device_ip: "),
+    (paid(payment_type="CASH"), f"{PAYMENT}.payment_type: expected one of CREDIT_CARD, DEBIT_CARD, CARRIER_BILL"),
+    (paid(payment_type="CREDIT_CARD"), f"{PAYMENT}.first_six: required for a card, not allowed for a carrier bill"),
     (
-        {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{"payment_type": "CASH"}]}]}},
-        "identity.subscribers[0].payments[0].payment_type: expected one of CREDIT_CARD, DEBIT_CARD, CARRIER_BILL",
-    ),
-    (
-        {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{"payment_type": "CREDIT_CARD"}]}]}},
-        "identity.subscribers[0].payments[0].first_six: required for a card, not allowed for a carrier bill",
-    ),
-    (
-        {"identity": {"subscribers": [{**SUBSCRIBER, "address": {**SUBSCRIBER["address"], "country_code": "USA"}}]}},
+        {"identity": {"subscribers": [{**SUBSCRIBER, "address": {**ADDRESS, "country_code": "USA"}}]}},
         "identity.subscribers[0].address.country_code: expected a text matching",
     ),
-    (
-        {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{**CARD, "digits": 13}]}]}},
-        "identity.subscribers[0].payments[0].digits: expected a whole number >= 14, got 13",
-    ),
-    (
-        {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{**CARD, "last_four": "1111\n"}]}]}},
-        "identity.subscribers[0].payments[0].last_four: expected a text matching",
-    ),
-    ({"identity": {"carriers": [{**CARRIER, "name": "a" * 101}]}}, "identity.carriers[0].name: expected a text"),
+    (paid(**{**CARD, "last_four": "1111\n"}), f"{PAYMENT}.last_four: expected a text matching"),
     ({"identity": {"carriers": [CARRIER], "subscribers": [SUBSCRIBER] * 2}}, "identity.subscribers[1].id: the same as"),
     ({"identity": {"carrier": HUSH}}, "identity.carrier: expected a Carrier, got a text"),
 ]
@@ -326,26 +287,22 @@ def test_unusable_file_is_one_error(name: str, tmp_path: Path) -> None:
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("no such file.toml", "no such file.toml cannot be read: No such file"),
-        (".", "cannot be read: Is a directory"),
-        ("/dev/zero", "/dev/zero is larger than 4 MB"),
-        ("a\0b", "cannot be read"),
-        ("~nobody-of-this-name/x", "cannot be read"),
-        ("", "cannot be read: Is a directory"),
-    ],
-)
-def test_missing_file_is_one_error(path: str, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        Gateway(config=path)
+def test_missing_file_is_one_error() -> None:
+    for path, message in {
+        "no such file.toml": "no such file.toml cannot be read: No such file",
+        ".": "cannot be read: Is a directory",
+        "/dev/zero": "/dev/zero is larger than 4 MB",
+        "a\0b": "cannot be read",
+        "~nobody-of-this-name/x": "cannot be read",
+    }.items():
+        with pytest.raises(InvalidArgument, match=message):
+            configuration_of(path)
 
 
 def test_configuration_is_read_from_a_pipe(tmp_path: Path) -> None:
-    pipe = tmp_path / "decrypted"  # as of `--config <(sops decrypt gateway.toml)`
+    pipe = tmp_path / "decrypted.json"  # as of `--config <(sops decrypt gateway.toml)`
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("[dweets]\nkeep = 700",))
+    writer = threading.Thread(target=pipe.write_text, args=('{"dweets": {"keep": 700}}', "utf-8-sig"))
     writer.start()
     with Gateway(config=pipe) as gateway:
         assert raw_call(gateway.base_url, "GET", "/get/stats").headers["x-dweet-retention"] == "700"
@@ -385,9 +342,9 @@ def test_demo_keys_are_refused_on_other_interfaces(name: str, caplog: pytest.Log
     assert DEMO_PARTNER["gatewaykey"] not in warning
 
 
-@pytest.mark.parametrize("name", ["public_url", "allow_hosts", "trusted_proxies"])
-def test_demo_option_serves_its_keys_on_other_interfaces(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    with Gateway(config={"gateway": {**REACHED[name], "demo": True}}) as gateway:
+def test_demo_option_serves_its_keys_on_other_interfaces(caplog: pytest.LogCaptureFixture) -> None:
+    reached = REACHED["public_url"] | REACHED["allow_hosts"] | REACHED["trusted_proxies"]
+    with Gateway(config={"gateway": {**reached, "demo": True}}) as gateway:
         assert all(is_served(gateway))
         assert len(gateway.credentials) == 4
     assert not caplog.records
@@ -418,28 +375,23 @@ def test_published_key_is_refused_on_other_interfaces(config: dict[str, Any], ke
     DemoWorld(configuration_of(own))
 
 
-@pytest.mark.parametrize("key", ["fifteen-letters", "abcdefgabcdefgabcdefg"])
-@pytest.mark.parametrize(
-    ("tables", "name"),
-    [
-        (lambda key: {"dweets": {"locks": {"a": KEY, "front.door": key}}}, "dweets.locks.front.door"),
-        (
-            lambda key: {"handwriting": {"apikeys": [{"apikey": key, "apisecret": "s"}]}},
-            "handwriting.apikeys[0].apikey",
-        ),
-        (lambda key: {"rewards": {"partners": [{**PARTNERS[0], "gatewaykey": key}]}}, "rewards.partners[0].gatewaykey"),
-        (
-            lambda key: {"identity": {"clients": [{**CLIENT, "api_client_id": key}]}},
-            "identity.clients[0].api_client_id",
-        ),
-    ],
-    ids=["lock", "apikey", "partner", "client"],
-)
-def test_key_that_might_be_guessed_is_refused(tables: Any, name: str, key: str) -> None:
-    with pytest.raises(
-        InvalidArgument, match=f"^{re.escape(name)}: this key might be guessed.*token_urlsafe"
-    ) as refused:
-        DemoWorld(configuration_of(tables(key)))
-    assert key not in str(refused.value)
-    DemoWorld(configuration_of({**tables(key), "gateway": {"demo": True}}))
-    DemoWorld(configuration_of(tables(f"{key}h")))
+def test_key_that_might_be_guessed_is_refused() -> None:
+    for key in ("fifteen-letters", "abcdefgabcdefgabcdefg"):
+        for name, tables in keyed(key).items():
+            with pytest.raises(InvalidArgument, match="this key might be guessed.*token_urlsafe") as refused:
+                DemoWorld(configuration_of(tables))
+            assert str(refused.value).startswith(f"{name}: ")
+            assert key not in str(refused.value)
+            DemoWorld(configuration_of({**tables, "gateway": {"demo": True}}))
+        for tables in keyed(f"{key}h").values():
+            DemoWorld(configuration_of(tables))
+
+
+def keyed(key: str) -> dict[str, dict[str, Any]]:
+    """Return a configuration for each kind of key, by the name of the key in it."""
+    return {
+        "dweets.locks.front.door": {"dweets": {"locks": {"a": KEY, "front.door": key}}},
+        "handwriting.apikeys[0].apikey": {"handwriting": {"apikeys": [{"apikey": key, "apisecret": "s"}]}},
+        "rewards.partners[0].gatewaykey": {"rewards": {"partners": [{**PARTNERS[0], "gatewaykey": key}]}},
+        "identity.clients[0].api_client_id": {"identity": {"clients": [{**CLIENT, "api_client_id": key}]}},
+    }

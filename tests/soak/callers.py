@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 import uuid
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -99,26 +100,50 @@ class Poster(Caller):
         (self.acknowledged if told else self.maybe).extend(numbers)
 
 
-class Reader(Caller):
-    """Asks for the latest dweet, the history, the stored hour in both forms, and the things that are active."""
+class Visitor(Caller):
+    """Makes requests in turn; of those that a death can make fail, each answer is right."""
 
-    def __init__(self, port: int, thing: str) -> None:
-        super().__init__(port, 0.1)
-        self._thing = thing
-        self._turns = itertools.count()
+    def __init__(self, port: int, name: str, pause: float, targets: Iterable[str], *, may_fail: bool = False) -> None:
+        super().__init__(port, pause)
+        self.name = name
+        self._targets = itertools.cycle(targets)
+        self._may_fail = may_fail
 
     def turn(self) -> None:
-        hour = f"date={datetime.now(UTC):%Y-%m-%d&hour=%H}"
-        targets = (
-            f"/get/latest/dweet/for/{self._thing}",
-            f"/get/dweets/for/{self._thing}",
-            f"/get/stored/dweets/for/{self._thing}?{hour}",
-            f"/get/stored/dweets/for/{self._thing}?{hour}&responseType=csv",
-            "/get/stats",
-        )
-        target = targets[next(self._turns) % len(targets)]
+        target = next(self._targets)
         answer = self.ask("GET", target)
-        assert answer is None or answer.status == 200, (target, answer)
+        assert self._may_fail or answer is None or answer.status == 200, (target, answer)
+
+
+def visitors(port: int, thing: str) -> list[Visitor]:
+    """Return callers who read a thing in all ways, lock and alert another, and have texts written."""
+    hour, key = f"date={datetime.now(UTC):%Y-%m-%d&hour=%H}", f"key={MASTER_KEY}"
+    reads = [
+        f"/get/latest/dweet/for/{thing}",
+        f"/get/dweets/for/{thing}",
+        f"/get/stored/dweets/for/{thing}?{hour}",
+        f"/get/stored/dweets/for/{thing}?{hour}&responseType=csv",
+        "/get/stats",
+    ]
+    locking = [
+        f"/lock/shed?lock=shed-lock&{key}",
+        f"/dweet/for/shed?n=1&{key}",
+        "/get/latest/dweet/for/shed",
+        f"/alert/a@b.example/when/shed/dweet.n%20%3E%20100?{key}",
+        f"/get/alert/for/shed?{key}",
+        f"/remove/alert/for/shed?{key}",
+        f"/unlock/shed?{key}",
+    ]
+    texts = [quote(f"Dear number {number}, the engine works. " * 5) for number in range(40)]
+    rendering = [
+        f"/render/{kind}?apikey=any-key&handwriting_id=2D5QW0F80001&text={text}"
+        for text, kind in zip(texts, itertools.cycle(("png", "pdf", "svg", "replay")), strict=False)
+    ]
+    return [
+        Visitor(port, "Reader", 0.1, reads),
+        Visitor(port, "Locksmith", 0.1, locking, may_fail=True),
+        Visitor(port, "Writer", 0.3, rendering),
+    ]
 
 
 class Hearer(threading.Thread):
@@ -176,43 +201,6 @@ class Alarm(Caller):
             number = next(self._alarms)
             told = self.succeeds("POST", target, b'{"alarm":%d}' % number, **JSON)
             (self.acknowledged if told else self.maybe).append(number)
-
-
-class Locksmith(Caller):
-    """Locks a thing, reads and writes it, sets, reads and removes its alert, and unlocks it."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(port, 0.1)
-        key = f"key={MASTER_KEY}"
-        self._targets = itertools.cycle(
-            (
-                f"/lock/shed?lock=shed-lock&{key}",
-                f"/dweet/for/shed?n=1&{key}",
-                "/get/latest/dweet/for/shed",
-                f"/alert/a@b.example/when/shed/dweet.n%20%3E%20100?{key}",
-                f"/get/alert/for/shed?{key}",
-                f"/remove/alert/for/shed?{key}",
-                f"/unlock/shed?{key}",
-            )
-        )
-
-    def turn(self) -> None:
-        # After a death it does not know what was done; a refusal says so.
-        self.ask("GET", next(self._targets))
-
-
-class Writer(Caller):
-    def __init__(self, port: int) -> None:
-        super().__init__(port, 0.3)
-        self._turns = itertools.count()
-        self._key = "any-key"
-
-    def turn(self) -> None:
-        number = next(self._turns)
-        kind = ("png", "pdf", "svg", "replay")[number % 4]
-        text = quote(f"Dear number {number % 40}, the engine works. " * 5)
-        answer = self.ask("GET", f"/render/{kind}?apikey={self._key}&handwriting_id=2D5QW0F80001&text={text}")
-        assert answer is None or answer.status == 200, answer
 
 
 class Player(Caller):

@@ -19,7 +19,7 @@ from tests.commands import end, started, url_of
 from tests.conftest import operator_of, raw_call
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
-from tests.soak.callers import MASTER_KEY, Alarm, Caller, Hearer, Locksmith, Phone, Player, Poster, Reader, Writer
+from tests.soak.callers import MASTER_KEY, Alarm, Caller, Hearer, Phone, Player, Poster, visitors
 from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import Timings
 
@@ -86,8 +86,7 @@ def test_nothing_is_lost_and_nothing_grows(minutes: float, tmp_path: Path, capsy
     hearers = [Hearer(port, thing) for thing in THINGS]
     alarms = [Alarm(port, thing, minutes * 60 / MAILS_PER_ALARM) for thing in ALARMS]
     player = Player(port)
-    others = [Reader(port, THINGS[0]), Locksmith(port), Writer(port), Phone(port)]
-    callers = [*posters, *alarms, player, *others]
+    callers = [*posters, *alarms, player, *visitors(port, THINGS[0]), Phone(port)]
     locks = [f"--lock={thing}-lock={MASTER_KEY}" for thing in [*ALARMS, "shed"]]
     observed: list[Life] = []
     with MailServer() as server:

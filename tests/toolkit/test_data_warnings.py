@@ -15,7 +15,7 @@ import pytest
 import toolkit
 from tests.conftest import ROOT
 from toolkit.errors import DataWarning
-from toolkit.rewards import ab, made_up_moments, simulate
+from toolkit.rewards import ab, made_up_moments
 from toolkit_gateway import DEMO_START, SteppedClock
 
 TIMES = pd.date_range("2026-01-01", periods=12, freq="h", tz="UTC", name="created")
@@ -38,14 +38,14 @@ GUESTS = pd.DataFrame({"name": ["Ada", None, None]})
 class World:
     def __init__(self, tk: toolkit.Connection, folder: Path) -> None:
         self.tk, self.dweets, self.hands = tk, tk.dweets, tk.handwriting
-        self.folder, self.archive = folder, toolkit.Archive(folder)
+        self.folder = folder
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     clock = SteppedClock(DEMO_START, timedelta(minutes=1))
     with toolkit.Gateway(keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
-        made = World(tk, tmp_path_factory.mktemp("archive"))
+        made = World(tk, tmp_path_factory.mktemp("letters"))
         rows = pd.DataFrame({"n": range(1_200)})
         with pytest.warns(DataWarning):
             tk.dweets.post_frame(
@@ -53,7 +53,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             )
         tk.dweets.post("wide", {f"c{n}": n for n in range(300)})
         tk.dweets.post("dotted", {"a.b": 1, "a": {"b": 2}})
-        made.archive.add_frame("roof", FRAME)
         issued = tk.operator.issue_lock()
         tk.dweets.lock("safe", lock=issued.lock, key=issued.master_key)
         tk.dweets.post("safe", {"n": 1}, key=issued.master_key)
@@ -67,87 +66,67 @@ def set_alert(world: World) -> object:
 
 
 def write_letters(world: World) -> object:
-    folder = world.folder.parent / "letters"
-    return world.hands.letters(GUESTS, "Dear {name}", "Molly", folder, page="A6", margin="1cm", progress=False)
+    return world.hands.letters(GUESTS, "Dear {name}", "Molly", world.folder, page="A6", margin="1cm", progress=False)
 
 
-#: The module that warns and what the call is, the call, and the text of its only warning.
+#: The call, and the text of its only warning. Those of unknown names are in `test_unknown_names.py`.
 WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
-    "archive/archive.py": (lambda w: w.archive.history("rof"), "no dweet of the thing 'rof': did you mean 'roof'"),
-    "dweets/analysis/gaps.py, times": (lambda w: LOST.dweets.gaps(), "1 of 12 rows have no time"),
-    "dweets/analysis/gaps.py, values": (lambda w: MISSING.dweets.gaps(), "2 missing values, most of them in 'celsius'"),
-    "dweets/analysis/series.py": (lambda w: LOST.dweets.on("created"), "1 of 12 rows have no time"),
-    "dweets/analysis/accessor.py": (
-        lambda w: FRAME[:0].dweets.plot(),
-        "the picture shows no dweets: the frame has 0 rows",
-    ),
-    "dweets/analysis/numeric.py": (lambda w: TEXTS.dweets.numeric(), "1 of 3 values"),
-    "dweets/analysis/time_axis.py": (lambda w: BACKFILLED.dweets.resample("1D"), "use .on\\('measured'\\)"),
-    "dweets/client/alerts.py": (
+    "gaps of rows without a time": (lambda w: LOST.dweets.gaps(), "1 of 12 rows have no time"),
+    "gaps of missing values": (lambda w: MISSING.dweets.gaps(), "2 missing values, most of them in 'celsius'"),
+    "a time axis with a missing time": (lambda w: LOST.dweets.on("created"), "1 of 12 rows have no time"),
+    "a picture of nothing": (lambda w: FRAME[:0].dweets.plot(), "the picture shows no dweets: the frame has 0 rows"),
+    "texts among numbers": (lambda w: TEXTS.dweets.numeric(), "1 of 3 values"),
+    "days of arrival": (lambda w: BACKFILLED.dweets.resample("1D"), "use .on\\('measured'\\)"),
+    "a condition that cannot work": (
         lambda w: w.dweets.backtest(FRAME, "dweet.x.y > 1"),
         "field 'x.y'.*failed at every dweet",
     ),
-    "dweets/client/calls.py, deleted": (
+    "deleted dweets": (
         lambda w: w.dweets.history(["full-1", "full-2"]),
         "deleted 700 dweets of 'full-1', the most of 2 things",
     ),
-    "dweets/client/calls.py, unknown": (lambda w: w.dweets.latest("wid"), "the thing 'wid': did you mean 'wide'"),
-    "dweets/client/dweets.py": (set_alert, "no dweet has the field 'x'; known: 'n'; the gateway has no mail server"),
-    "dweets/client/posting.py": (
+    "an alert without a mail server": (
+        set_alert,
+        "no dweet has the field 'x'; known: 'n'; the gateway has no mail server",
+    ),
+    "more rows than are kept": (
         lambda w: w.dweets.post_frame(
             frame=pd.DataFrame({"thing": ["p", "q"] * 1_200, "n": range(2_400)}), thing_column="thing", progress=False
         ),
         "1,200 dweets were sent to 'p', the most of 2 things",
     ),
-    "dweets/content_leaves.py, many": (lambda w: w.dweets.history("wide"), "100 of the 300 names"),
-    "dweets/content_leaves.py, twice": (lambda w: w.dweets.history("dotted"), "'a.b' as a key and as nested keys"),
-    "dweets/content_leaves.py, unknown": (
-        lambda w: w.dweets.history("wide", columns=["c1", "x"]),
-        "no dweet has the field 'x'; known: 'c0'",
-    ),
-    "handwriting/client/mail_merge.py": (
-        write_letters,
-        "2 of 3 letters could not be written, such as that of row 1",
-    ),
-    "handwriting/handwritten.py, cut": (
+    "more names than columns": (lambda w: w.dweets.history("wide"), "100 of the 300 names"),
+    "a name twice": (lambda w: w.dweets.history("dotted"), "'a.b' as a key and as nested keys"),
+    "letters that fail": (write_letters, "2 of 3 letters could not be written, such as that of row 1"),
+    "ink that is cut off": (
         lambda w: w.hands.png(LONG, "Molly", height=200),
         "some ink was cut off, from the line 'too much' on",
     ),
-    "handwriting/handwritten.py, missing": (
+    "skipped characters": (
         lambda w: w.hands.png("Hi \u05d0", "Molly", missing="skip"),
         "no hand has these characters of the text: '\u05d0'",
     ),
-    "rewards/analysis/experiments.py, missing": (
+    "a comparison of missing values": (
         lambda w: ab(ARMS.assign(device=range(30), visits=[None, *range(29)]), "visits"),
         "visits: 1 of 30 values are missing",
     ),
-    "rewards/analysis/experiments.py, refused": (
+    "a comparison of refused moments": (
         lambda w: ab(REFUSED, "rewarded"),
         "100.0 % of the moments were refused",
     ),
-    "rewards/analysis/experiments.py, shared": (
+    "units in both arms": (
         lambda w: ab(ARMS, "visits"),
         "7 units are in both arms A and B, the most of 3 pairs of arms",
     ),
-    "rewards/analysis/rates.py": (
+    "decisions of unknown devices": (
         lambda w: w.tk.operator.decisions(devices=pd.Series(["a", "b", "a"])),
         "no decision is of these 2 devices",
     ),
-    "rewards/analysis/simulation.py": (
-        lambda w: simulate({"moments": {"a": {}, "b": {}}}, MOMENTS),
-        "no event has 2 of 2 moments, such as 'a'; known: 'm'",
-    ),
-    "rewards/client.py": (
-        lambda w: w.tk.rewards.moment(w.tk.rewards.new_device_id("acme"), "opend_app", test=True),
-        "no rules for the moment 'opend_app'",
-    ),
 }
-#: The first needs a server of somebody else (`test_client_elsewhere.py`); for the second see `test_frame_time.py`.
-ELSEWHERE = {"dweets/client/reading.py", "dweets/frame_time.py"}
 
 
 @pytest.mark.parametrize("name", WARNINGS)
-def test_a_call_warns_once_of_its_data(name: str, world: World) -> None:
+def test_a_call_warns_once_and_can_raise_instead(name: str, world: World) -> None:
     call, said = WARNINGS[name]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -156,24 +135,10 @@ def test_a_call_warns_once_of_its_data(name: str, world: World) -> None:
     text = str(caught[0].message)
     assert re.search(said, text)
     assert re.search(r"\d|'.+'", text), "a count or an example"
-
-
-@pytest.mark.parametrize("name", WARNINGS)
-def test_a_warning_can_be_made_an_error(name: str, world: World) -> None:
-    call, said = WARNINGS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
         with pytest.raises(DataWarning, match=said):
             call(world)
-
-
-def test_each_module_that_warns_has_a_row() -> None:
-    warning = {
-        path.relative_to(ROOT / "toolkit").as_posix()
-        for path in (ROOT / "toolkit").rglob("*.py")
-        if "warn_caller(" in path.read_text("utf-8") and path.name != "errors.py"
-    }
-    assert warning == {name.partition(",")[0] for name in WARNINGS} | ELSEWHERE
 
 
 def test_no_module_warns_in_another_way() -> None:

@@ -82,11 +82,6 @@ def test_every_repr_is_informative_and_shows_no_key(name: str, world: toolkit.Co
         value.close()
 
 
-@pytest.mark.parametrize("kind", [Gateway, toolkit.Connection, toolkit.LiveDweets, toolkit.HistoryExplorer])
-def test_partly_built_objects_have_a_repr(kind: type) -> None:
-    assert repr(kind.__new__(kind)).startswith(f"<{kind.__name__}, not ")
-
-
 def answers(url: str) -> bool:
     with socket.socket() as caller:
         return caller.connect_ex(("127.0.0.1", urlsplit(url).port)) == 0
@@ -147,18 +142,7 @@ def test_process_exit_stops_its_gateway_silently(tmp_path: Path) -> None:
         assert tk.dweets.latest("kitchen")["celsius"].tolist() == [21.5]
 
 
-def test_all_error_classes_are_exported() -> None:
-    code = "import toolkit, sys; print(toolkit.errors.CannotServe.__mro__[1].__name__, 'pandas' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown == "GatewayError False\n"
+def test_error_classes_are_also_those_of_python() -> None:
     assert issubclass(toolkit.errors.StoreUnavailable, toolkit.errors.GatewayError)
     assert issubclass(toolkit.errors.InvalidParameters, toolkit.errors.MalformedRequest)
     assert issubclass(toolkit.errors.TimedOut, TimeoutError)
-
-
-def test_analysis_needs_no_connection(tmp_path: Path) -> None:
-    decisions = pd.DataFrame({"device": ["a", "b"], "rewarded": [True, False]})
-    assert toolkit.rewards.funnel(decisions)["n"].tolist() == [2, 1]
-    frame = pd.DataFrame({"n": [1, 2]}, index=pd.to_datetime(["2026-01-01", "2026-01-02"]))
-    assert len(toolkit.dweets.DweetAccessor(frame).gaps()) == 0
-    assert toolkit.Archive(tmp_path).add_frame("roof", frame) == 2

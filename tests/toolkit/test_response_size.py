@@ -68,9 +68,9 @@ def test_a_limit_below_one_byte_is_refused() -> None:
         toolkit.connect("http://127.0.0.1:1", max_response_bytes=0)
 
 
-@pytest.mark.parametrize("reader", [FrameReader(), EventReader()])
-def test_a_dweet_of_a_stream_without_end_is_refused(reader: FrameReader | EventReader) -> None:
-    for _ in range(16):
-        assert list(reader.feed(bytes(MB))) == []
-    with pytest.raises(ValueError, match="too long"):
-        list(reader.feed(bytes(MB)))
+def test_a_dweet_of_a_stream_without_end_is_refused() -> None:
+    for reader in [FrameReader(), EventReader()]:
+        for _ in range(16):
+            assert list(reader.feed(bytes(MB))) == []
+        with pytest.raises(ValueError, match="too long"):
+            list(reader.feed(bytes(MB)))

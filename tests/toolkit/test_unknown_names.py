@@ -52,7 +52,6 @@ NO_DWEET = "the gateway has no dweet of the thing 'kitchn': did you mean 'kitche
 NO_FIELD = "no dweet has the field 'celsisu': did you mean 'celsius'?"
 READINGS: dict[str, tuple[Callable[[World], object], str]] = {
     "history": (lambda w: w.dweets.history("kitchn"), NO_DWEET),
-    "history in another case": (lambda w: w.dweets.history("KITCHEN"), "'KITCHEN': did you mean 'kitchen'?"),
     "history of several": (
         lambda w: w.dweets.history(["roof", "far away", "kitchn"]),
         "the gateway has no dweet of 2 of 3 things, such as 'kitchn': did you mean 'kitchen'?",
@@ -60,7 +59,6 @@ READINGS: dict[str, tuple[Callable[[World], object], str]] = {
     "latest": (lambda w: w.dweets.latest("kitchn"), NO_DWEET),
     "collect": (lambda w: w.dweets.collect("kitchn", seconds=0), NO_DWEET),
     "backtest": (lambda w: w.dweets.backtest("kitchn", "true"), NO_DWEET),
-    "backtest of a day": (lambda w: w.dweets.backtest("kitchn", "true", date="2026-01-01"), NO_DWEET),
     "nothing near": (lambda w: w.dweets.history("cellar"), "no dweet of the thing 'cellar'; known: 'roof', 'kitchen'"),
     "archive": (
         lambda w: w.archive.history("kitchn"),
@@ -72,7 +70,6 @@ READINGS: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "columns of history": (lambda w: w.dweets.history("kitchen", columns=["state", "celsisu"]), NO_FIELD),
     "columns of latest": (lambda w: w.dweets.latest("kitchen", columns="celsisu"), NO_FIELD),
-    "columns of backtest": (lambda w: w.dweets.backtest("kitchen", "true", columns=["celsisu"]), NO_FIELD),
     "columns of archive": (lambda w: w.archive.history("kitchen", columns=["celsisu"]), NO_FIELD),
     "columns, nested": (
         lambda w: w.dweets.history("kitchen", columns=["position"]),
@@ -95,11 +92,7 @@ READINGS: dict[str, tuple[Callable[[World], object], str]] = {
         "the gateway has no rules for the moment 'opend_app': did you mean 'opened_app'?",
     ),
     "simulate": (
-        lambda w: simulate({"moments": {"opend_app": {"p": 1}, "finished_level": {"p": 1}}}, EVENTS),
-        "no event has the moment 'opend_app': did you mean 'opened_app'?",
-    ),
-    "simulate with a moment switched off": (
-        lambda w: simulate({"moments": {"opend_app": {"enabled": False}}}, EVENTS),
+        lambda w: simulate({"moments": {"opend_app": {"enabled": False}, "finished_level": {"p": 1}}}, EVENTS),
         "no event has the moment 'opend_app': did you mean 'opened_app'?",
     ),
 }
@@ -175,9 +168,8 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_analysis_of_an_unknown_field_is_an_error(name: str) -> None:
     call, said = ERRORS[name]
-    with pytest.raises(InvalidArgument) as error:
+    with pytest.raises(InvalidArgument, match=re.escape(said)):
         call()
-    assert said in str(error.value)
 
 
 def test_commands_say_the_nearest_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,18 +208,18 @@ def keywords_of(name: str) -> Iterator[tuple[Callable[..., object], list[str]]]:
         yield call, [*names, *(Style.__annotations__ if "style" in names else ())]
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_a_misspelt_keyword_gets_the_nearest_name(name: str) -> None:
-    for call, keywords in keywords_of(name):
-        for keyword in keywords:
-            with pytest.raises(InvalidArgument) as error:
-                call(**{f"{keyword}x": None})
-            assert f"() has no argument {keyword}x: did you mean {keyword}?" in str(error.value)
-            assert len(str(error.value)) <= 250
-        if keywords:
-            with pytest.raises(InvalidArgument) as error:
-                call(**{"q" * 300: None})
-            assert len(str(error.value)) <= 250
+def test_a_misspelt_keyword_gets_the_nearest_name() -> None:
+    for name in DOCUMENTED:
+        for call, keywords in keywords_of(name):
+            for keyword in keywords:
+                with pytest.raises(InvalidArgument) as error:
+                    call(**{f"{keyword}x": None})
+                assert f"() has no argument {keyword}x: did you mean {keyword}?" in str(error.value), name
+                assert len(str(error.value)) <= 250
+            if keywords:
+                with pytest.raises(InvalidArgument) as error:
+                    call(**{"q" * 300: None})
+                assert len(str(error.value)) <= 250
 
 
 def test_only_missing_and_swapped_arguments_show_the_signature(world: World) -> None:
@@ -293,21 +285,14 @@ HINTS = {
 }
 
 
-@pytest.mark.parametrize("condition", HINTS)
-def test_words_of_python_in_a_condition_get_a_hint(condition: str, world: World) -> None:
-    with pytest.raises((InvalidArgument, DataWarning)) as error:  # warnings are errors in tests
-        world.dweets.backtest("kitchen", condition)
-    assert HINTS[condition] in str(error.value)
-
-
-@pytest.mark.parametrize("condition", ["dweet.celsius > 30 && 'this and that", "dweet.and ="])
-def test_javascript_that_does_not_compile_gets_no_hint(condition: str, world: World) -> None:
-    with pytest.raises(InvalidArgument) as error:
-        world.dweets.backtest("kitchen", condition)
-    assert "a condition is JavaScript" not in str(error.value)
-
-
-def test_an_alert_with_words_of_python_is_refused_with_a_hint(world: World, locked: toolkit.Secret) -> None:
+def test_words_of_python_in_a_condition_get_a_hint(world: World, locked: toolkit.Secret) -> None:
+    for condition, hint in HINTS.items():
+        with pytest.raises((InvalidArgument, DataWarning), match=re.escape(hint)):  # warnings are errors in tests
+            world.dweets.backtest("kitchen", condition)
+    for condition in ("dweet.celsius > 30 && 'this and that", "dweet.and ="):
+        with pytest.raises(InvalidArgument) as error:
+            world.dweets.backtest("kitchen", condition)
+        assert "a condition is JavaScript" not in str(error.value)
     with pytest.raises(MalformedRequest, match="write && for and"):
         world.dweets.set_alert("safe", who="a@b.example", condition="dweet.a and dweet.b", key=locked)
 
@@ -326,10 +311,10 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES)
-def test_a_json_object_sent_as_a_form_is_json(body: str, world: World) -> None:
-    reply = raw_call(world.tk.base_url, "POST", "/dweet/for/curl", body.encode(), FORM)
-    assert json.loads(reply.body)["with"]["content"] == BODIES[body]
+def test_a_json_object_sent_as_a_form_is_json(world: World) -> None:
+    for body, content in BODIES.items():
+        reply = raw_call(world.tk.base_url, "POST", "/dweet/for/curl", body.encode(), FORM)
+        assert json.loads(reply.body)["with"]["content"] == content
 
 
 def test_a_locked_thing_without_a_key_says_to_give_one(world: World, locked: toolkit.Secret) -> None:
@@ -340,10 +325,10 @@ def test_a_locked_thing_without_a_key_says_to_give_one(world: World, locked: too
     assert "give its key" not in str(error.value)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://localhost:9"])
-def test_an_unreachable_local_gateway_says_how_to_start_one(url: str) -> None:
-    with toolkit.connect(url) as tk, pytest.raises(Unreachable, match="; start one with `toolkit gateway`"):
-        tk.dweets.latest("kitchen")
+def test_an_unreachable_local_gateway_says_how_to_start_one() -> None:
+    for url in ("http://127.0.0.1:9", "http://localhost:9"):
+        with toolkit.connect(url) as tk, pytest.raises(Unreachable, match="; start one with `toolkit gateway`"):
+            tk.dweets.latest("kitchen")
 
 
 def test_history_explorer_names_an_unknown_thing(world: World) -> None:
@@ -356,30 +341,15 @@ def test_history_explorer_names_an_unknown_thing(world: World) -> None:
     assert "the gateway has no dweet of the thing" in explorer.status.value.replace("The", "the")
 
 
-def test_rewards_explorer_shows_rules_of_unseen_moments(world: World) -> None:
-    explorer = toolkit.RewardsExplorer(EVENTS, configuration={"moments": {"opend_app": {"p": 1}}})
-    assert "no event has the moment &#x27;opend_app&#x27;" in texts_of(explorer)
-
-
-def texts_of(widget: object) -> str:
-    children = getattr(widget, "children", ())
-    return str(getattr(widget, "value", "")) + "".join(map(texts_of, children))
-
-
 # -- the nearest name -------------------------------------------------------------------------------------------
 
 
 def test_the_nearest_name_ignores_case_and_needs_likeness() -> None:
     assert nearest_names("Kitchn", ["KITCHEN", "roof"]) == ["KITCHEN"]
     assert nearest_names("x", ["kitchen"]) == nearest_names("", ["kitchen"]) == nearest_names("kitchen", []) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "nearest"),
-    [("lat", "position.lat"), ("colour", "handwriting_color"), ("sizes", "pen_size"), ("on", None), ("", None)],
-)
-def test_a_part_of_a_name_is_near(name: str, nearest: str | None) -> None:
-    assert nearest_name(name, ["position.lat", "handwriting_color", "pen_size"]) == nearest
+    names = ["position.lat", "handwriting_color", "pen_size"]
+    nearest = {name: nearest_name(name, names) for name in ("lat", "colour", "sizes", "on", "")}
+    assert nearest == {"lat": names[0], "colour": names[1], "sizes": names[2], "on": None, "": None}
 
 
 def test_long_names_are_cut_and_many_are_counted() -> None:

@@ -44,6 +44,8 @@ def row_texts(frame: pd.DataFrame) -> pa.ChunkedArray:
         )
     if any(name.count(".") > _MOST_LEVELS for name in frame.columns):
         raise InvalidArgument("a row is nested too deeply")
+    if any(len(name.encode("utf-8", "replace")) > wire.MAX_DWEET_BYTES for name in frame.columns):
+        raise InvalidArgument(f"{wire.too_large().message}, and the name of a column here is longer")
     starts = range(0, len(frame), _ROWS_PER_ARRAY)
     arrays = [_texts_of_rows(frame.iloc[start : start + _ROWS_PER_ARRAY]) for start in starts]
     largest = max((pc.max(pc.binary_length(array)).as_py() for array in arrays), default=0)
@@ -139,10 +141,13 @@ def _number_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
         raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")
     if values.dtype.kind == "b":
         return pc.if_else(pa.array(values, mask=is_missing), f"{prefix}true", f"{prefix}false")
-    # orjson writes all numbers into one text, with commas, which Arrow splits. No prefix has a line end.
-    numbers = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode("ascii")
-    texts = pc.split_pattern(pa.array([prefix + numbers.replace(",", f"\n{prefix}")]), "\n").flatten()
-    return pc.if_else(pa.array(is_missing), None, texts) if is_missing.any() else texts
+    numbers, start = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1], prefix.encode("utf-8")
+    commas = np.flatnonzero(np.frombuffer(numbers, np.uint8) == ord(","))
+    # The prefix replaces each comma between the numbers, so the positions of the commas give those of the texts.
+    ends = np.concatenate([[0], commas + 1, [len(numbers) + 1]]) + np.arange(len(values) + 1) * (len(start) - 1)
+    is_present = pa.array(~is_missing).buffers()[1] if is_missing.any() else None
+    texts = pa.py_buffer(start + numbers.replace(b",", start))
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends.astype(np.int32)), texts, is_present)
 
 
 def numbers_of(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -7,7 +7,7 @@ import email.policy
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +24,7 @@ PATIENT = Timings(settle=60.0, condition_seconds=(1.0, 1.0))
 HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'warm';"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def gateway() -> Iterator[Gateway]:
     """A gateway in memory, on a clock of its own: no midnight comes between what is counted by the day."""
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
@@ -33,9 +33,11 @@ def gateway() -> Iterator[Gateway]:
 
 
 class Alarm:
-    def __init__(self, gateway: Gateway, condition: str, thing: str = "oven", who: str = "a@b.example") -> None:
+    """A locked thing with an alert, and what became of it."""
+
+    def __init__(self, gateway: Gateway, condition: str, thing: str, who: str = "a@b.example") -> None:
         self.gateway, self.call, self.thing = gateway, Caller(gateway), quote(thing, safe="")
-        self.lock, self.key, self.read_key = self.call.locked(quote(thing, safe=""))
+        self.lock, self.key, _ = self.call.locked(self.thing)
         self.answer = self.set(condition, who)
 
     def set(self, condition: str, who: str = "a@b.example") -> Any:
@@ -46,14 +48,14 @@ class Alarm:
             assert self.call.post(self.thing, content, f"?key={self.key}")["this"] == "succeeded"
 
     def status(self) -> dict[str, Any]:
-        assert operator_of(self.gateway).outbox() is not None  # waits until all is judged
         answer = self.call.get(f"/get/alert/for/{self.thing}?key={self.key}")
         found: dict[str, Any] = answer["with"]["status"]
         return found
 
     def subjects(self) -> list[str]:
-        found: list[str] = operator_of(self.gateway).outbox()["subject"].tolist()
-        return [subject.removeprefix(f"Alert of {self.thing}: ") for subject in found]
+        mails = operator_of(self.gateway).outbox()
+        begin = f"Alert of {self.thing}: "
+        return [subject.removeprefix(begin) for subject in mails[mails["thing"] == self.thing]["subject"]]
 
 
 def test_alert_responses_byte_for_byte(demo: Gateway) -> None:
@@ -61,7 +63,7 @@ def test_alert_responses_byte_for_byte(demo: Gateway) -> None:
         "if(dweet.alertValue > 10) return 'TEST: Greater than 10'; "
         "if(dweet.alertValue < 10) return 'TEST: Less than 10';"
     )
-    alarm = Alarm(demo, condition, who="test@example.com,anothertest@example.com")
+    alarm = Alarm(demo, condition, "oven", who="test@example.com,anothertest@example.com")
     record = {
         "thing": "oven",
         "condition": condition,
@@ -98,8 +100,8 @@ def test_alert_responses_byte_for_byte(demo: Gateway) -> None:
     assert len(operator_of(demo).outbox()) == 1
 
 
-def test_mail_is_sent_on_trigger_or_changed_message(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, HOT)
+def test_mail_is_sent_on_trigger_or_changed_message(gateway: Gateway, thing: str) -> None:
+    alarm = Alarm(gateway, HOT, thing)
     for celsius, subjects in (
         (10, []),
         (25, ["warm"]),
@@ -110,63 +112,37 @@ def test_mail_is_sent_on_trigger_or_changed_message(gateway: Gateway) -> None:
         (21, ["warm", "too hot", "warm"]),
     ):
         alarm.post({"celsius": celsius})
-        assert alarm.subjects() == subjects
         assert alarm.status()["open"] == (celsius > 20)
+        assert alarm.subjects() == subjects
     assert alarm.status()["alerts_sent_today"] == 3
 
 
-def test_condition_is_met_by_true_or_a_message_only(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "return eval(dweet)")
-    for source in (
-        "false",
-        "1",
-        "0",
-        "null",
-        "undefined",
-        "[]",
-        "({})",
-        "new String('x')",
-        "Symbol('x')",
-        "NaN",
-        "10n",
-    ):
+def test_condition_is_met_by_true_or_a_message_only(gateway: Gateway, thing: str) -> None:
+    alarm = Alarm(gateway, "return eval(dweet)", thing)
+    for source in ("false", "1", "null", "undefined", "[]", "new String('x')", "Symbol('x')", "NaN", "10n"):
         alarm.post(source)
         assert (alarm.status()["open"], alarm.status()["message"]) == (False, ""), source
-    alarm.post("true")
-    assert (alarm.status()["open"], alarm.status()["message"]) == (True, "true")
-    alarm.post("''")
-    assert (alarm.status()["open"], alarm.status()["message"]) == (True, "")
-    alarm.post("'ü€😀\\n<b>'")
-    assert alarm.status()["message"] == "ü€😀\n<b>"
-    assert alarm.subjects() == ["true", "Alert of oven:", "ü€😀 <b>"]
-    alarm.post("'half \\ud800 and nothing \\0'")
-    assert alarm.status()["message"] == "half \ufffd and nothing  "
+    for source, message in (
+        ("true", "true"),
+        ("''", ""),
+        ("'ü€😀\\n<b>'", "ü€😀\n<b>"),
+        ("'half \\ud800 and nothing \\0'", "half \ufffd and nothing  "),
+        ("'x'.repeat(1e6)", "x" * 1000),
+    ):
+        alarm.post(source)
+        assert (alarm.status()["open"], alarm.status()["message"]) == (True, message), source
+    *subjects, longest = alarm.subjects()
+    assert subjects == ["true", f"Alert of {thing}:", "ü€😀 <b>", "half \ufffd and nothing"]
+    assert len(longest) <= 200
 
 
-@pytest.mark.parametrize("condition", ["dweet.celsius > 30", "dweet.celsius > 30;", "dweet.celsius+>+30"])
-def test_an_alert_of_an_expression_triggers(gateway: Gateway, condition: str) -> None:
-    alarm = Alarm(gateway, condition)
-    assert alarm.answer["with"]["condition"] == condition
-    alarm.post({"celsius": 30}, {"celsius": 31})
-    assert alarm.subjects() == ["true"]
-    assert (alarm.status()["open"], alarm.status()["message"]) == (True, "true")
-    alarm.post({"celsius": 30})
-    assert alarm.status()["open"] is False
-
-
-def test_messages_of_all_lengths_and_encodings(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "return 'ü' + dweet.map(text => text + '!').join('-')")
-    for length in (1, 100, 300, 900, 5_000, 20_000):
-        alarm.post(["x" * length, "y"])
-        assert alarm.status()["message"] == f"ü{'x' * length}!-y!"[:1000]
-
-
-def test_condition_cannot_tamper_with_its_evaluation(gateway: Gateway) -> None:
+def test_condition_cannot_tamper_with_its_evaluation(gateway: Gateway, thing: str) -> None:
     tamper = (
         "String.prototype.slice = String.prototype.toWellFormed = () => 'tampered'; Function.prototype.call = null;"
     )
-    alarm = Alarm(gateway, f"{tamper} return dweet")
+    alarm = Alarm(gateway, f"{tamper} return dweet", thing)
     alarm.post("one", "two")
+    assert alarm.status()["message"] == "two"
     assert alarm.subjects() == ["one", "two"]
 
 
@@ -192,25 +168,24 @@ def test_a_condition_comes_back_byte_for_byte(call: Caller, thing: str, tail: st
     assert call.get(f"/get/alert/for/{thing}?key={key}")["with"]["condition"] == condition
 
 
-def test_plus_is_a_space_only_if_nothing_else_compiles(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "return true")
-    alarm.call.get(f"/alert/a@b.example/when/oven/if(dweet.a+>+1)+return+'x+y'?key={alarm.key}")
-    alarm.post({"a": 2})
-    assert alarm.subjects() == ["x y"]
-    alarm.call.get(f"/alert/a@b.example/when/oven/return+dweet.a+1+''?key={alarm.key}")
-    alarm.post({"a": 2})
-    assert alarm.subjects() == ["x y", "3"]
+def test_plus_is_a_space_only_if_nothing_else_compiles(gateway: Gateway, thing: str) -> None:
+    alarm = Alarm(gateway, "false", thing)
+    for tail, message in (
+        ("if(dweet.a+>+1)+return+'x+y'", "x y"),
+        ("return+dweet.a+1+''", "3"),
+        ("dweet.a+>+1;", "true"),
+    ):
+        alarm.call.get(f"/alert/a@b.example/when/{thing}/{tail}?key={alarm.key}")
+        alarm.post({"a": 2})
+        assert alarm.status()["message"] == message, tail
 
 
 @pytest.mark.parametrize(
     ("condition", "fault"),
     [
         ("return%20(", "SyntaxError"),
-        ("import%20x%20from%20'y'", "SyntaxError"),
-        ("%00", "it must be UTF-8 without NUL"),
         ("%FF", "it must be UTF-8 without NUL"),
         ("x" * 2001, "it must have 1 to 2000 characters"),
-        ("%20", "it must have 1 to 2000 characters"),
         (
             "if%20(dweet.celsius%20>%2030)%20'too%20hot'",
             "it is neither an expression nor returns a value; "
@@ -226,26 +201,13 @@ def test_invalid_condition_is_refused(call: Caller, thing: str, condition: str, 
     assert call.get(f"/get/alert/for/{thing}?key={key}")["with"] == 404
 
 
-@pytest.mark.parametrize(
-    "who",
-    [
-        "a", "@b.c", "a@", "a@b.c,", ",a@b.c", "a@b.c,,d@e.f", "a%0D%0ABcc:x@y.z@b.c", "a@b.c%0D%0ABcc:x@y.z",
-        "a%00@b.c", "a b@c.d", "a@b@c.d", "a@-b.c", "a@b.c-", "a(x)@b.c", "group:a@b.c;", "%22a%22@b.c",
-        "a@[1.2.3.4]", "j%C3%BCrgen@b.c", "%FF@b.c", "x" * 65 + "@b.c", ",".join(f"a{n}@b.c" for n in range(21)),
-    ],
-)  # fmt: skip
-def test_invalid_recipients_are_refused(call: Caller, thing: str, who: str) -> None:
+def test_invalid_recipients_are_refused(call: Caller, thing: str) -> None:
     _, key, _ = call.locked(thing)
-    answer = call.get(f"/alert/{who.replace(' ', '%20')}/when/{thing}/return%20true?key={key}")
-    text = "who must be a comma-separated list of e-mail addresses"
-    assert answer == {"this": "failed", "with": 400, "because": text}
-
-
-def test_twenty_recipients_are_mailed(gateway: Gateway) -> None:
-    who = [f"person.{n}+tag_x@mail-{n}.example" for n in range(20)]
-    alarm = Alarm(gateway, "return true", who=quote(", ".join(who)))
-    alarm.post(1)
-    assert operator_of(gateway).outbox()["to"].tolist() == [", ".join(who)]
+    many = ",".join(f"a{number}@b.example" for number in range(21))
+    for who in ("a", "a@b.c,", ",a@b.c", "a@b.c,,d@e.f", "a@b.c%0D%0ABcc:x@y.z", "a%00@b.c", "%FF@b.c", many):
+        answer = call.get(f"/alert/{who}/when/{thing}/return%20true?key={key}")
+        text = "who must be a comma-separated list of e-mail addresses"
+        assert answer == {"this": "failed", "with": 400, "because": text}, who
 
 
 def test_alert_needs_a_lock_and_ends_with_it(call: Caller, thing: str) -> None:
@@ -267,11 +229,11 @@ def test_alert_needs_a_lock_and_ends_with_it(call: Caller, thing: str) -> None:
 
 
 def test_at_most_100_mails_a_day(demo: Gateway) -> None:
-    alarm = Alarm(demo, "return String(dweet)")
+    alarm = Alarm(demo, "return String(dweet)", "oven")
     body = b"\n".join(b"%d" % n for n in range(150))
     alarm.call("POST", f"/dweets/for/oven?key={alarm.key}", body)
-    assert alarm.subjects() == [str(n) for n in range(100)]
     assert (alarm.status()["alerts_sent_today"], alarm.status()["message"]) == (100, "149")
+    assert alarm.subjects() == [str(n) for n in range(100)]
     alarm.set("return 'set anew: ' + dweet")
     alarm.post(150)
     assert (alarm.status()["alerts_sent_today"], alarm.status()["message"]) == (100, "set anew: 150")
@@ -280,78 +242,61 @@ def test_at_most_100_mails_a_day(demo: Gateway) -> None:
     assert alarm.status()["alerts_sent_today"] == 0
     alarm.set("return String(dweet)")
     alarm.post("tomorrow")
-    assert alarm.subjects()[100:] == ["tomorrow"]
     assert alarm.status()["alerts_sent_today"] == 1
+    assert alarm.subjects()[100:] == ["tomorrow"]
 
 
-def test_daily_mail_limit_is_counted_per_lock(gateway: Gateway) -> None:
+def test_daily_mail_limit_is_counted_per_lock(gateway: Gateway, thing: str) -> None:
     """It gets no other hundred with another alert, by an unlock, or on another thing."""
-    alarm = Alarm(gateway, "return String(dweet)")
+    alarm = Alarm(gateway, "return String(dweet)", thing)
     alarm.post(1, 2, 3)
     assert alarm.status()["alerts_sent_today"] == 3
-    alarm.call.get(f"/remove/alert/for/oven?key={alarm.key}")
+    alarm.call.get(f"/remove/alert/for/{thing}?key={alarm.key}")
     alarm.set("return String(dweet)")
     assert alarm.status()["alerts_sent_today"] == 3
-    for sent, thing in ((4, "oven"), (5, "stove")):
+    for sent, locked in ((4, thing), (5, f"{thing}-other")):
         alarm.call.get(f"/unlock/{alarm.thing}?key={alarm.key}")
-        alarm.call.get(f"/lock/{thing}?lock={alarm.lock}&key={alarm.key}")
-        alarm.thing = thing
+        alarm.call.get(f"/lock/{locked}?lock={alarm.lock}&key={alarm.key}")
+        alarm.thing = locked
         alarm.set("return String(dweet)")
         alarm.post(sent)
         assert alarm.status()["alerts_sent_today"] == sent
-    other = Alarm(gateway, "return String(dweet)")
+    other = Alarm(gateway, "return String(dweet)", thing)
     other.post(5)
     assert other.status()["alerts_sent_today"] == 1, "another lock has its own hundred"
 
 
-def test_an_alert_has_a_status_after_the_year_9999() -> None:
-    with Gateway(clock=SteppedClock(datetime(9999, 12, 31, tzinfo=UTC), timedelta(days=1))) as gateway:
-        call = Caller(gateway)
-        _, key, _ = call.locked("late")
-        call.get(f"/alert/a@b.example/when/late/return%20false?key={key}")
-        assert call.post("late", 1, f"?key={key}")["with"]["created"].startswith("10000-01-01")
-        assert call.get(f"/get/alert/for/late?key={key}")["with"]["status"]["alerts_sent_today"] == 0
-
-
+# An endless loop, and one that eats memory, is in `test_hostile_alerts.py`.
 FAULTS = {
     "throws": ("throw new Error('boom')", "the condition failed: Error: boom"),
     "throws nothing": ("throw ''", "the condition failed: "),
     "no such name": ("return nothing.at.all", "the condition failed: ReferenceError"),
-    "loops": ("while (true) {}", "the condition failed: it was interrupted after 1000 ms of CPU time, and after"),
     "recurses": ("function f() { f() } f()", "the condition failed: "),
-    "eats memory": ("const a = []; while (true) a.push('x'.repeat(1e6) + a.length)", "the condition failed: "),
     "throws half a character": ("throw new Error('\\ud800')", "the condition failed: Error: "),
 }
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_failing_condition_delays_and_loses_no_dweet(gateway: Gateway, kind: str) -> None:
+def test_failing_condition_is_explained_and_loses_no_dweet(gateway: Gateway, thing: str, kind: str) -> None:
     condition, said = FAULTS[kind]
-    alarm = Alarm(gateway, f"if (dweet === 'bad') {{ {condition} }} return dweet === 'good'")
-    began = time.process_time()
+    alarm = Alarm(gateway, f"if (dweet === 'bad') {{ {condition} }} return dweet === 'good'", thing)
     alarm.post("bad")
-    assert time.process_time() - began < 5
     status = alarm.status()
     assert status["message"].startswith(said)
     assert status["open"] is False
     alarm.post("good")
-    assert alarm.status() == {
-        **status,
-        "message": "true",
-        "open": True,
-        "since": alarm.status()["since"],
-        "alerts_sent_today": 1,
-    }
+    opened = alarm.status()
+    assert opened == {**status, "message": "true", "open": True, "since": opened["since"], "alerts_sent_today": 1}
     alarm.post("bad")
     assert alarm.status()["open"] is True, "a fault neither opens nor closes"
-    latest = alarm.call.get(f"/get/dweets/for/oven?key={alarm.key}")["with"]
+    latest = alarm.call.get(f"/get/dweets/for/{thing}?key={alarm.key}")["with"]
     assert [dweet["content"] for dweet in latest] == ["bad", "good", "bad"]
 
 
 def test_looping_alert_is_stopped_and_others_work() -> None:
-    with Gateway(timings=Timings(settle=60.0, condition_seconds=(0.02, 0.1))) as gateway:
-        alarm = Alarm(gateway, "while (true) {} return true")
-        other = Alarm(gateway, "return true", thing="kitchen", who="c@d.example")
+    with Gateway(timings=Timings(settle=60.0, condition_seconds=(0.02, 0.06))) as gateway:
+        alarm = Alarm(gateway, "while (true) {} return true", "oven")
+        other = Alarm(gateway, "return true", "kitchen", who="c@d.example")
         # Time of the processor, which a busy machine does not stretch: that is what a loop is allowed to take.
         began = time.process_time()
         for _ in range(3):
@@ -370,7 +315,7 @@ def test_looping_alert_is_stopped_and_others_work() -> None:
 
 def test_alert_interrupted_by_a_slow_machine_triggers() -> None:
     with Gateway(timings=Timings(settle=60.0, condition_seconds=(1e-6, 60.0))) as gateway:
-        alarm = Alarm(gateway, "for (let n = 0; n < 1e6; n++); return dweet > 1 && String(dweet)")
+        alarm = Alarm(gateway, "for (let n = 0; n < 1e5; n++); return dweet > 1 && String(dweet)", "oven")
         alarm.post(1)
         said = "the condition was interrupted at the last dweet, and evaluated again with more CPU time"
         assert (alarm.status()["open"], alarm.status()["message"]) == (False, said)
@@ -379,65 +324,40 @@ def test_alert_interrupted_by_a_slow_machine_triggers() -> None:
         assert alarm.subjects() == ["2", "3"]
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "return typeof require + typeof process + typeof fetch + typeof std + typeof os + typeof print",
-        "return typeof source + typeof globalThis.source + typeof setTimeout + typeof Worker + typeof XMLHttpRequest",
-    ],
-)
-def test_condition_has_no_access_to_the_host(call: Caller, thing: str, condition: str) -> None:
-    _, key, _ = call.locked(thing)
-    call.get(f"/alert/a@b.c/when/{thing}/{quote(condition, safe='')}?key={key}")
-    call.post(thing, 1, f"?key={key}")
-    mails = operator_of(call.gateway).outbox()
-    (subject,) = mails[mails["thing"] == thing]["subject"].tolist() or ["undefined"]
-    assert set(subject.removeprefix(f"Alert of {thing}: ").replace("undefined", "")) == set()
+def test_condition_has_no_access_to_the_host(gateway: Gateway, thing: str) -> None:
+    names = [
+        *("require", "process", "fetch", "std", "os", "print", "source"),
+        *("globalThis.source", "setTimeout", "Worker", "XMLHttpRequest"),
+    ]
+    alarm = Alarm(gateway, f"return [{', '.join(f'typeof {name}' for name in names)}].join(' ')", thing)
+    alarm.post(1)
+    assert alarm.status()["message"].split() == ["undefined"] * len(names)
 
 
-def test_contents_of_all_kinds_reach_the_condition(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "return JSON.stringify(dweet)")
+def test_contents_of_all_kinds_reach_the_condition(gateway: Gateway, thing: str) -> None:
+    alarm = Alarm(gateway, "return JSON.stringify(dweet)", thing)
     for content in ({"ü": [1, None, {"a": "\u2028"}]}, [1], "text", 1.5, True, None, "created", {"content": 1}):
         alarm.post(content)
         assert json.loads(alarm.status()["message"]) == content
-    alarm.call("POST", f"/dweet/for/oven?key={alarm.key}", b"[" * 1000 + b"]" * 1000)
-    assert alarm.status()["message"] != ""
+    alarm.call("POST", f"/dweet/for/{thing}?key={alarm.key}", b"[" * 1000 + b"]" * 1000)
+    assert alarm.status()["message"] == "[" * 1000
 
 
-def test_a_long_message_is_cut(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "return 'x'.repeat(1e6)")
+def test_reset_alert_sees_only_later_dweets(gateway: Gateway, thing: str) -> None:
+    alarm = Alarm(gateway, "return 'first'", thing)
     alarm.post(1)
-    assert alarm.status()["message"] == "x" * 1000
-    assert len(alarm.subjects()[0]) <= 200
-
-
-def test_reset_alert_sees_only_later_dweets(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "return 'first'")
-    alarm.post(1)
-    assert alarm.subjects() == ["first"]
+    assert alarm.status()["message"] == "first"
     alarm.set("return 'second'")
-    assert alarm.status() == {
-        "message": "",
-        "since": None,
-        "open": False,
-        "alerts_sent_today": 1,
-        "alerts_allowed_today": 100,
-    }
+    status = {"message": "", "since": None, "open": False, "alerts_sent_today": 1, "alerts_allowed_today": 100}
+    assert alarm.status() == status
     alarm.post(2)
+    assert alarm.status()["message"] == "second"
     assert alarm.subjects() == ["first", "second"]
-
-
-def test_each_dweet_of_a_batch_is_evaluated(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "return dweet % 1000 === 7 && String(dweet)")
-    for start in range(0, 5000, 1000):
-        body = b"\n".join(b"%d" % n for n in range(start, start + 1000))
-        alarm.call("POST", f"/dweets/for/oven?key={alarm.key}", body)
-    assert alarm.subjects() == ["7", "1007", "2007", "3007", "4007"]
 
 
 def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
-        alarm = Alarm(gateway, HOT)
+        alarm = Alarm(gateway, HOT, "oven")
         alarm.post({"celsius": 35})
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"])
         before, mails = alarm.status(), operator_of(gateway).outbox()
@@ -451,36 +371,32 @@ def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
         assert alarm.subjects() == ["too hot", "warm"]
 
 
-def keeping(folder: Path, finished: int) -> Gateway:
-    return Gateway(folder, config={"dweets": {"finished_mails": finished}}, timings=PATIENT)
-
-
 def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
+    def keeping(finished: int) -> Gateway:
+        return Gateway(tmp_path, config={"dweets": {"finished_mails": finished}}, timings=PATIENT)
+
     def kept() -> list[str]:
         return alarm.subjects() if set(operator_of(alarm.gateway).outbox()["state"]) == {"kept"} else []
 
-    with keeping(tmp_path, 5) as gateway:
-        alarm = Alarm(gateway, "return String(dweet)")
-        for number in range(9):
-            alarm.post(number)
-            eventually(lambda: bool(kept()))
-        eventually(lambda: kept() == ["4", "5", "6", "7", "8"])
-    with keeping(tmp_path, 3) as gateway:
+    with keeping(3) as gateway:
+        alarm = Alarm(gateway, "return String(dweet)", "oven")
+        alarm.post(*range(5))
+        eventually(lambda: kept() == ["2", "3", "4"])
+    with keeping(2) as gateway:
         alarm.gateway, alarm.call = gateway, Caller(gateway)
-        assert kept() == ["4", "5", "6", "7", "8"]
-        alarm.post(9)
-        eventually(lambda: kept() == ["7", "8", "9"])
-    assert len(list((tmp_path / "outbox").iterdir())) == 10, "the files are the person's own"
-    with keeping(tmp_path, 0) as gateway:
+        assert kept() == ["2", "3", "4"]
+        alarm.post(5)
+        eventually(lambda: kept() == ["4", "5"])
+    with keeping(0) as gateway:
         alarm.gateway, alarm.call = gateway, Caller(gateway)
-        alarm.post(10)
+        alarm.post(6)
         eventually(lambda: operator_of(gateway).outbox().empty)
-    assert len(list((tmp_path / "outbox").iterdir())) == 11
+    assert len(list((tmp_path / "outbox").iterdir())) == 7, "the files are the person's own"
 
 
 def test_mails_of_a_durable_gateway_are_files(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
-        alarm = Alarm(gateway, "return 'ü: ' + dweet", thing="öfen/1", who="a@b.example,c@d.example")
+        alarm = Alarm(gateway, "return 'ü: ' + dweet", "öfen/1", who="a@b.example,c@d.example")
         alarm.post("x" * 2000, "y")
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"] * 2)
         kept = operator_of(gateway).outbox()

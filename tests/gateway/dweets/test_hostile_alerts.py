@@ -82,7 +82,7 @@ def message(running: Running, thing: str, begins: str) -> Callable[[], bool]:
     return lambda: str(running.status(thing)["message"]).startswith(begins)
 
 
-@kinds("memory bomb", "join")
+@kinds("memory bomb")
 def test_hostile_alert_is_stopped_and_others_work(command: Command, kind: str) -> None:
     with command as running:
         locked(running)
@@ -91,11 +91,11 @@ def test_hostile_alert_is_stopped_and_others_work(command: Command, kind: str) -
         assert running.set("oven", f"if (dweet > 1) {{ {HOSTILE[kind]} }} return true")["this"] == "succeeded"
         running.post("oven", 1)
         eventually(lambda: running.status("oven")["open"] is True)
-        for number in range(2, 7):
-            running.post("oven", *[number] * 100)
+        for number in range(2, 5):
+            running.post("oven", *[number] * 30)
             running.post("kitchen", number)
             eventually(message(running, "kitchen", str(number)))
-        eventually(lambda: running.mails() == 6)
+        eventually(lambda: running.mails() == 4)
         eventually(message(running, "oven", "stopped"))
         assert "set the alert again: " in running.status("oven")["message"]
         assert running.set("oven", "dweet > 100")["this"] == "succeeded"
@@ -139,13 +139,12 @@ def test_a_gateway_with_a_hostile_alert_ends_and_starts(command: Command, tmp_pa
         children = running.process.children()
         end(command.process)  # while it loops
         eventually(lambda: not any(each.is_running() for each in [child, *children]))
-    for _ in range(2):
-        with (again := Command(tmp_path)) as running:
-            running.post("kitchen", 1, 2)
-            eventually(message(running, "kitchen", "true"))
-            running.post("oven", 4)
-            eventually(message(running, "oven", f"stopped, set the alert again: {OVERRAN}"))
-            end(again.process)
+    with (again := Command(tmp_path)) as running:
+        running.post("kitchen", 1, 2)
+        eventually(message(running, "kitchen", "true"))
+        running.post("oven", 4)
+        eventually(message(running, "oven", f"stopped, set the alert again: {OVERRAN}"))
+        end(again.process)
 
 
 def test_killed_child_is_replaced_and_no_alert_is_stopped(command: Command) -> None:
@@ -153,7 +152,7 @@ def test_killed_child_is_replaced_and_no_alert_is_stopped(command: Command) -> N
         locked(running)
         running.set("oven", SLOW)
         running.set("kitchen", "String(dweet)")
-        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        for number in (signal.SIGKILL, signal.SIGTERM):
             child = running.child()
             running.post("oven", *[1] * 20)
             child.send_signal(number)

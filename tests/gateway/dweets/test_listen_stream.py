@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import Caller, RawStream, raw_exchange
+from tests.conftest import Caller, RawStream
 from tests.mail_server import eventually
 from toolkit_gateway import Gateway
 from toolkit_gateway.dweets.replies import encode_frame
@@ -46,12 +46,12 @@ def test_one_frame_byte_for_byte(demo: Gateway) -> None:
         assert stream.chunk() == b"%04x\r\n%b\r\n" % (len(text), text.encode())
 
 
-@pytest.mark.parametrize("size", [1, 2, 10, 50, 100, 150, 200, 255, 256, 500, 1000, 1900, 3900, 4000, 8000, 60_000])
-def test_frames_of_all_sizes_are_read(call: Caller, thing: str, size: int) -> None:
+def test_frames_of_all_sizes_are_read(call: Caller, thing: str) -> None:
     with call.stream(f"/listen/for/dweets/from/{thing}") as stream:
-        for content in ("x" * size, "ü" * (size // 6), '"\\' * (size // 4), size):
-            call.post(thing, content)
-            assert dweet_in(stream.chunk()) == content
+        for size in (1, 2, 10, 50, 100, 150, 200, 255, 256, 500, 1000, 1900, 3900, 4000, 8000, 60_000):
+            for content in ("x" * size, "ü" * (size // 6), '"\\' * (size // 4), size):
+                call.post(thing, content)
+                assert dweet_in(stream.chunk()) == content
 
 
 def test_frame_length_begins_with_a_zero_at_every_size() -> None:
@@ -63,26 +63,13 @@ def test_frame_length_begins_with_a_zero_at_every_size() -> None:
 
 def test_each_dweet_is_one_chunk_and_all_listeners_get_it(call: Caller, thing: str) -> None:
     streams = [call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(5)]
+    call.post(f"{thing}x", "elsewhere")
     for number in range(20):
         call.post(thing, number)
-    for stream in streams:
-        with stream:
-            assert [dweet_in(stream.chunk()) for _ in range(20)] == list(range(20))
-
-
-def test_dweets_of_one_batch_are_one_chunk_each(call: Caller, thing: str) -> None:
-    streams = [call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(3)]
-    call("POST", f"/dweets/for/{thing}", b"\n".join(b"%d" % number for number in range(150)))
+    call("POST", f"/dweets/for/{thing}", b"\n".join(b"%d" % number for number in range(20, 150)))
     for stream in streams:
         with stream:
             assert [dweet_in(stream.chunk()) for _ in range(150)] == list(range(150))
-
-
-def test_a_listener_hears_its_own_thing_only(call: Caller, thing: str) -> None:
-    with call.stream(f"/listen/for/dweets/from/{thing}") as stream:
-        call.post(f"{thing}x", "elsewhere")
-        call.post(thing, "here")
-        assert dweet_in(stream.chunk()) == "here"
 
 
 def test_stream_resumes_by_number_transaction_or_time(demo: Gateway) -> None:
@@ -105,39 +92,37 @@ def test_stream_resumes_by_number_transaction_or_time(demo: Gateway) -> None:
         assert first_after(time) == 0
 
 
-@pytest.mark.parametrize("since", ["700", "123456789", "999999999999999999", "2030-01-01T00:00:00.000Z"])
-def test_since_now_or_later_gives_new_dweets_only(call: Caller, thing: str, since: str) -> None:
+def test_since_now_or_later_gives_new_dweets_only(call: Caller, thing: str) -> None:
     call.post(thing, "old")
-    with call.stream(f"/listen/for/dweets/from/{thing}?since={since}") as stream:
-        call.post(thing, "new")
-        assert dweet_in(stream.chunk()) == "new"
+    for since in ("700", "123456789", "999999999999999999", "2030-01-01T00:00:00.000Z"):
+        with call.stream(f"/listen/for/dweets/from/{thing}?since={since}") as stream:
+            call.post(thing, "new")
+            assert dweet_in(stream.chunk()) == "new"
 
 
-@pytest.mark.parametrize(
-    "since",
-    ["never", "-1", "1.5", "%FF", "%00", "00000000-0000-4000-8000-000000000000", "9" * 19, "2026-13-01T00:00:00.000Z"],
-)
-def test_unknown_since_value_is_refused(call: Caller, thing: str, since: str) -> None:
+def test_unknown_since_value_is_refused(call: Caller, thing: str) -> None:
     call.post(thing, 1)
-    reply = call("GET", f"/listen/for/dweets/from/{thing}?since={since}")
-    assert (reply.status, json.loads(reply.body)["with"]) == (200, 404)
+    unknown = "00000000-0000-4000-8000-000000000000"
+    for since in ("never", "-1", "1.5", "%FF", "%00", unknown, "9" * 19, "2026-13-01T00:00:00.000Z"):
+        reply = call("GET", f"/listen/for/dweets/from/{thing}?since={since}")
+        assert (reply.status, json.loads(reply.body)["with"]) == (200, 404), since
 
 
 def test_resuming_during_posts_neither_misses_nor_repeats(call: Caller, thing: str) -> None:
     def post() -> None:
-        for start in range(0, 3000, 10):
+        for start in range(0, 1500, 10):
             body = b"\n".join(b"%d" % n for n in range(start, start + 10))
             assert call("POST", f"/dweets/for/{thing}", body).status == 200
 
     poster = threading.Thread(target=post)
     poster.start()
     seen: list[int] = []
-    while len(seen) < 3000:  # a listener that is cut off again and again, and comes back with `since`
+    while len(seen) < 1500:  # a listener that is cut off again and again, and comes back with `since`
         with call.stream(f"/listen/for/dweets/from/{thing}?since={len(seen)}") as stream:
-            for _ in range(min(157, 3000 - len(seen))):
+            for _ in range(min(157, 1500 - len(seen))):
                 seen.append(dweet_in(stream.chunk()))
     poster.join(60)
-    assert seen == list(range(3000))
+    assert seen == list(range(1500))
 
 
 def test_dweets_as_server_sent_events(demo: Gateway) -> None:
@@ -234,11 +219,3 @@ def test_stalled_listener_is_cut_off_and_can_resume(call: Caller, thing: str, mo
     assert received < 401
     with lively, call.stream(f"/listen/for/dweets/from/{thing}?since={received}") as resumed:
         assert len([dweet_in(resumed.chunk()) for _ in range(401 - received)]) == 401 - received
-
-
-def test_stream_over_http_1_0_is_served(call: Caller, thing: str) -> None:
-    call.post(thing, 1)
-    request = f"GET /get/latest/dweet/for/{thing} HTTP/1.0\r\n\r\n"
-    answer = raw_exchange(call.base_url, request.encode())
-    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert b"connection: close\r\n" in answer

@@ -1,25 +1,16 @@
-"""Random calls lock, unlock, post and set alerts at any gateway of a store; a model predicts each answer."""
+"""Random calls lock, unlock, post and set alerts at two gateways on one store; a model predicts each answer."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.conftest import Caller
 from tests.mail_server import eventually
@@ -42,40 +33,19 @@ KEYS = st.tuples(st.sampled_from(["master", "read"]), LOCKS) | st.sampled_from([
 Key = tuple[str, int]
 
 
-class Place:
-    """The gateways on one store: two on a Redis, one on a folder, which can be started again."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder, self._url = folder, None if folder else fresh_url()
-        self._stack = ExitStack()
-        self.start()
-
-    def start(self) -> None:
-        self._stack.close()
-        gateways = 1 if self._folder else 2
-        timings = Timings(key_interval=1e-6)  # all examples share the limits of one caller
-        make = partial(Gateway, self._folder, store=self._url, timings=timings)
-        opened = [self._stack.enter_context(make()) for _ in range(gateways)]
-        self.callers = [Caller(gateway) for gateway in opened]
-
-    def stop(self) -> None:
-        self._stack.close()
-
-
-@pytest.fixture(scope="module", params=["folder", "redis"])
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    place = Place(tmp_path_factory.mktemp("locks") if request.param == "folder" else None)
-    yield place
-    place.stop()
+@pytest.fixture(scope="module")
+def callers() -> Iterator[list[Caller]]:
+    url, timings = fresh_url(), Timings(key_interval=1e-6)  # all examples share the limits of one caller
+    with Gateway(store=url, timings=timings) as first, Gateway(store=url, timings=timings) as second:
+        yield [Caller(first), Caller(second)]
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Two things and three locks of their own, on gateways that all examples share."""
+    """Two things and three locks of their own, on two gateways that all examples share."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, callers: list[Caller]) -> None:
         super().__init__()
-        self.place = place
-        self.has_restarted = False
+        self.callers = callers
         self.lock_of: dict[int, int] = {}
         self.alerts: dict[int, str] = {}
         self.newest: dict[int, int] = {}
@@ -84,7 +54,7 @@ class AnyOrder(RuleBasedStateMachine):
     def begin(self) -> None:
         example = next(NUMBERS)
         self.things = [f"thing-{example}-{number}" for number in range(2)]
-        self.locks = [self.place.callers[0].lock() for _ in range(3)]
+        self.locks = [self.callers[0].lock() for _ in range(3)]
 
     def key(self, key: Key) -> str:
         kind, lock = key
@@ -92,7 +62,7 @@ class AnyOrder(RuleBasedStateMachine):
         return {"master": f"key={master}", "read": f"key={read}", "wrong": "key=wrong", "none": ""}[kind]
 
     def ask(self, gateway: int, target: str) -> Any:
-        answer = self.place.callers[gateway % len(self.place.callers)].get(target)
+        answer = self.callers[gateway].get(target)
         return answer["with"] if answer["this"] == "succeeded" else (answer["with"], answer["because"])
 
     def refusal(self, thing: int, key: Key, *kinds: str) -> tuple[int, str] | None:
@@ -196,38 +166,18 @@ class AnyOrder(RuleBasedStateMachine):
         else:
             del self.alerts[thing]
 
-    @precondition(lambda self: not self.has_restarted)
-    @rule()
-    def restart(self) -> None:
-        self.has_restarted = True
-        self.place.start()
-
     @invariant()
     def every_gateway_agrees_on_what_is_locked(self) -> None:
-        for gateway in range(len(self.place.callers)):
-            for thing, name in enumerate(self.things):
-                target = f"/get/latest/dweet/for/{name}?"
-                eventually(
-                    lambda gateway=gateway, thing=thing, target=target: (
-                        (self.ask(gateway, target) == NEEDED) == (thing in self.lock_of)
-                    )
-                )
+        def is_agreed(gateway: int, thing: int) -> bool:
+            found = self.ask(gateway, f"/get/latest/dweet/for/{self.things[thing]}?")
+            return bool(found == NEEDED) == (thing in self.lock_of)
+
+        for gateway, thing in itertools.product((0, 1), repeat=2):
+            eventually(partial(is_agreed, gateway, thing))
 
 
-def walk(place: Place, examples: int) -> None:
-    depth = settings(
-        max_examples=examples,
-        stateful_step_count=30,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    run_state_machine_as_test(lambda: AnyOrder(place), settings=depth)  # type: ignore[no-untyped-call]
-
-
-def test_random_calls_follow_the_rules_of_locks(place: Place) -> None:
-    walk(place, 25)
-
-
-@pytest.mark.long
-def test_long_random_calls_follow_the_rules_of_locks(place: Place) -> None:
-    walk(place, 300)
+@pytest.mark.parametrize("examples", [25, pytest.param(300, marks=pytest.mark.long)])
+def test_random_calls_follow_the_rules_of_locks(callers: list[Caller], examples: int) -> None:
+    slow_ones = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    depth = settings(max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=slow_ones)
+    run_state_machine_as_test(lambda: AnyOrder(callers), settings=depth)  # type: ignore[no-untyped-call]

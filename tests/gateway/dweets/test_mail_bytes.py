@@ -6,28 +6,27 @@ import asyncio
 import email
 import email.policy
 import os
+import random
 import re
 import stat
+import string
 from email.header import decode_header, make_header
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from aiosmtpd.smtp import Envelope
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from tests.conftest import Caller, operator_of
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit_gateway import Gateway
+from toolkit_gateway.configuration import configuration_of
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import MailFolder, Outcome
-from toolkit_gateway.dweets.storage import SPACE, encode_record
-from toolkit_gateway.runtime import Runtime
-from toolkit_gateway.stores.embedded import EmbeddedStore
 
 HEADERS = [
     "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version", "Content-Type",
@@ -71,8 +70,9 @@ def mails_of(server: MailServer, count: int) -> list[Envelope]:
     return server.mails
 
 
-def subject_in(data: bytes) -> str:
+def subject_in(data: bytes | str | None) -> str:
     """Check that a mail has our headers only, once each, and return its subject as every reader decodes it."""
+    assert isinstance(data, bytes)
     assert data.isascii()
     assert not re.search(rb"\r(?!\n)|(?<!\r)\n", data), "a lone CR or LF ends a line for some servers"
     assert max(map(len, data.split(b"\r\n"))) <= 998
@@ -88,77 +88,52 @@ def subject_in(data: bytes) -> str:
     return subject
 
 
-def armed(call: Caller, thing: str, condition: str = "return dweet") -> str:
+def body_of(data: bytes | str | None) -> str:
+    assert isinstance(data, bytes)
+    body = email.message_from_bytes(data).get_payload(decode=True)
+    assert isinstance(body, bytes)
+    return body.decode()
+
+
+def armed(call: Caller, thing: str) -> str:
     """Set an alert that mails what the device says; return the key."""
     _, key, _ = call.locked(thing)
-    answer = call.get(f"/alert/a@b.example,c@d.example/when/{thing}/{quote(condition, safe='')}?key={key}")
+    answer = call.get(f"/alert/a@b.example,c@d.example/when/{thing}/return%20dweet?key={key}")
     assert answer["this"] == "succeeded"
     return key
 
 
-@pytest.mark.parametrize("to", ["server", "folder"])
-def test_device_text_never_becomes_a_mail_header(to: str, tmp_path: Path) -> None:
-    with MailServer() as server, Gateway(tmp_path, smtp=server.url if to == "server" else None) as gateway:
+def test_device_text_never_becomes_a_mail_header() -> None:
+    with MailServer() as server, Gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
         key = armed(call, "oven")
         for report in REPORTS:
             assert call.post("oven", report, f"?key={key}")["this"] == "succeeded"
-        finished = {"server": "sent", "folder": "kept"}[to]
-        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == [finished] * len(REPORTS))
+        arrived = mails_of(server, len(REPORTS))
         kept = sorted(operator_of(gateway).outbox()["subject"])
-    for mail in server.mails:
+    for mail in arrived:
         assert (mail.mail_from, mail.rcpt_tos) == ("alerts@gateway.invalid", ["a@b.example", "c@d.example"])
-    contents = [mail.content for mail in server.mails] or [file.read_bytes() for file in tmp_path.glob("outbox/*.eml")]
-    subjects = sorted(subject_in(content) for content in contents if isinstance(content, bytes))
+    subjects = sorted(subject_in(mail.content) for mail in arrived)
     assert subjects == sorted(f"Alert of oven: {said}" for said in REPORTS.values()) == kept
 
 
-@pytest.mark.parametrize(
-    "thing",
-    [HEADERS_IN_WORD, BCC_IN_BASE64, "a\u2028Bcc: evil@x.example", "ü" * 100, "?= =?", '"x" <evil@x.example>, y'],
-)
-def test_thing_name_never_becomes_a_mail_header(thing: str) -> None:
+def test_thing_name_never_becomes_a_mail_header() -> None:
+    things = [HEADERS_IN_WORD, BCC_IN_BASE64, "a\u2028Bcc: evil@x.example", "ü" * 100, '"x" <evil@x.example>, y']
     with MailServer() as server, Gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
-        key = armed(call, quote(thing, safe=""))
-        call.post(quote(thing, safe=""), "fire", f"?key={key}")
-        (mail,) = mails_of(server, 1)
-        (kept,) = operator_of(gateway).outbox()["text"]
-    assert isinstance(mail.content, bytes)
-    assert subject_in(mail.content) == f"Alert of {thing.replace(chr(0x2028), ' ')}: fire"
-    body = email.message_from_bytes(mail.content).get_payload(decode=True)
-    assert isinstance(body, bytes)
-    assert body.decode().replace("\r\n", "\n") == kept
-
-
-def test_lone_surrogate_is_mailed_as_replacement_character() -> None:
-    with MailServer() as server, Gateway(smtp=server.url) as gateway:
-        call = Caller(gateway)
-        key = armed(call, "oven", "return 'a' + String.fromCharCode(0xd83d) + 'b' + String.fromCharCode(0xdc0a)")
-        call.post("oven", 1, f"?key={key}")
-        (mail,) = mails_of(server, 1)
-    assert isinstance(mail.content, bytes)
-    assert subject_in(mail.content) == "Alert of oven: a\ufffdb\ufffd"
+        for thing in things:
+            key = armed(call, quote(thing, safe=""))
+            call.post(quote(thing, safe=""), "fire", f"?key={key}")
+        arrived = mails_of(server, len(things))
+        kept = operator_of(gateway).outbox()["text"]
+    wanted = sorted(f"Alert of {thing.replace(chr(0x2028), ' ')}: fire" for thing in things)
+    assert sorted(subject_in(mail.content) for mail in arrived) == wanted
+    assert sorted(body_of(mail.content).replace("\r\n", "\n") for mail in arrived) == sorted(kept)
 
 
 PARTS = [
-    "=?",
-    "?=",
-    "utf-8",
-    "?q?",
-    "?b?",
-    "=0A",
-    "=0D",
-    "\r",
-    "\n",
-    " ",
-    "\u2028",
-    "\x85",
-    "\x00",
-    "Bcc:",
-    "a@b.c",
-    "ü",
-    "\U0001f525",
+    *("=?", "?=", "utf-8", "?q?", "?b?", "=0A", "=0D", "\r", "\n", " ", "\u2028", "\x85", "\x00"),
+    *("Bcc:", "a@b.c", "ü", "\U0001f525"),
 ]
 TEXTS = st.text() | st.lists(st.sampled_from(PARTS)).map("".join)
 
@@ -169,9 +144,7 @@ def test_any_mailed_text_is_read_back_unchanged(message: str, text: str, thing: 
     mail = Mail.for_alert(thing, 1, 1_000, ["a@b.example", "c@d.example"], message, text)
     content = mail.content("alerts@gateway.invalid")
     assert subject_in(content) == mail.subject
-    body = email.message_from_bytes(content).get_payload(decode=True)
-    assert isinstance(body, bytes)
-    assert lines_of(body.decode()) == lines_of(mail.text)
+    assert lines_of(body_of(content)) == lines_of(mail.text)
     assert mail.subject == " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", mail.subject).split())
 
 
@@ -183,38 +156,31 @@ BAD_ADDRESSES = [
     "=?utf-8?q?a=40b.example=2Cevil=40x.example?=@b.c", "=?utf-8?q?evil?=@x.example", "a=?@b.c", "a@x..co", "a@.co",
     "a@co.", ".a@x.co", "a.@x.co", "a..b@x.co", "a@x.-co", "a@x-.co", '"a b"@x.co', '"a@b"@x.co', "a\\@x.co",
     "a@x.co\r\nRCPT TO:<evil@x.co>", "a@x.co\n", "a@x.co\r", "a@x.co\x00", "a\x85@x.co", "a\u2028@x.co",
+    "a b@c.d", "a@b@c.d", "a(x)@b.c", "group:a@b.c;", '"a"@b.c', "jürgen@b.c", "x" * 65 + "@b.c",
     "<a@x.co>", "A <a@x.co>", "a@x.co>", "a@[127.0.0.1]", "a@x.co;b", "\ud800@x.co", "", " ", "@", "a", "a@",
     "a@" + "x" * 64 + ".co", "a@" + ".".join(["x" * 60] * 5),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("address", BAD_ADDRESSES, ids=ascii)
-def test_ambiguous_address_is_refused(address: str) -> None:
-    for who in (address, f"a@b.example,{address}"):
-        with pytest.raises(MalformedRequest, match="^who must be a comma-separated list of e-mail addresses$"):
-            wire.checked_recipients(who)
-    with pytest.raises(InvalidArgument, match="sender"):
-        Gateway(config={"dweets": {"sender": address}})
+def test_ambiguous_address_is_refused() -> None:
+    for address in BAD_ADDRESSES:
+        for who in (address, f"a@b.example,{address}"):
+            with pytest.raises(MalformedRequest, match="^who must be a comma-separated list of e-mail addresses$"):
+                wire.checked_recipients(who)
+        with pytest.raises(InvalidArgument, match="sender"):
+            configuration_of({"dweets": {"sender": address}})
 
 
-LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
-ADDRESSES = st.builds(
-    lambda local, host: f"{'.'.join(local)[:64].rstrip('.')}@{'.'.join(host)}",
-    st.lists(st.from_regex(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,9}", fullmatch=True), min_size=1, max_size=4),
-    st.lists(LABELS, min_size=1, max_size=4),
-).filter(lambda address: "=?" not in address)
+def random_address(chance: random.Random) -> str:
+    atom = string.ascii_letters + string.digits + "!#$%&'*+/?^_`{|}~-"
+    local = ["".join(chance.choices(atom, k=chance.randint(1, 9))) for _ in range(chance.randint(1, 4))]
+    host = ["".join(chance.choices("abcxyz019", k=chance.randint(1, 20))) for _ in range(chance.randint(1, 4))]
+    return f"{'.'.join(local)}@{'.'.join(host)}.example"
 
 
 def test_envelope_has_exactly_the_given_addresses() -> None:
-    @settings(max_examples=20)  # some 200 addresses
-    @given(st.lists(ADDRESSES, min_size=1, max_size=20))
-    def check(addresses: list[str]) -> None:
-        assert wire.checked_recipients(",".join(addresses)) == addresses
-        given_addresses.extend(addresses)
-
-    given_addresses: list[str] = []
-    check()
-    wanted = [given_addresses[start : start + 20] for start in range(0, min(len(given_addresses), 200), 20)]
+    chance = random.Random(7)
+    wanted = [[random_address(chance) for _ in range(20)] for _ in range(5)]
     with MailServer() as server, Gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
         for number, who in enumerate(wanted):
@@ -224,30 +190,6 @@ def test_envelope_has_exactly_the_given_addresses() -> None:
             call.post(f"oven-{number}", 1, f"?key={key}")
         arrived = mails_of(server, len(wanted))
     assert sorted(mail.rcpt_tos for mail in arrived) == sorted(wanted)
-
-
-def test_stored_mail_to_an_invalid_address_is_not_sent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    good = Mail("oven:0", 1_000, "oven", ["a@b.example"], "s", "t")
-    bad = [
-        replace(good, id=f"oven:{number}", at=1_000 + number, to=["a@b.example", address])
-        for number, address in enumerate(BAD_ADDRESSES, 1)
-        if "\ud800" not in address  # a record that holds one is damaged
-    ]
-
-    async def leave() -> None:
-        store = EmbeddedStore(tmp_path, Runtime().clock.now)
-        await store.open()
-        for mail in [*bad, replace(good, id="oven:nobody", at=0, to=[]), good]:
-            await store.records.put(SPACE, mail.key, encode_record(mail))
-        await store.close()
-
-    asyncio.run(leave())
-    with MailServer() as server, Gateway(tmp_path, smtp=server.url) as gateway:
-        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent"])
-    assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
-    complaints = [record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()]
-    assert len(complaints) == len(bad) + 1
-    assert any("'a@x..co' is not an e-mail address" in complaint for complaint in complaints)
 
 
 def test_only_the_owner_may_read_stored_mails(tmp_path: Path) -> None:

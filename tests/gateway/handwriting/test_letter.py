@@ -9,6 +9,7 @@ import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from PIL import Image
 import toolkit
 from tests.conftest import raw_call
 from tests.handwriting_service import MOLLY, Service, errors_of
-from tests.written_pages import handwriting, ink_left
+from tests.written_pages import handwriting, ink_box, ink_left
 from toolkit.errors import InvalidArgument, InvalidParameters
 from toolkit_gateway import Gateway
 from toolkit_gateway.handwriting import refusals
@@ -59,11 +60,10 @@ def pages_of(parameters: Parameters) -> Iterator[Page]:
 
 def faults(page: Page, parameters: Parameters, is_last: bool) -> list[str]:
     """Return what is wrong with a page: ink in a margin, room for another line, or lines that meet."""
-    s, found = page.strokes, []
-    box = (s.x - s.radius).min(), (s.y - s.radius).min(), page.width - (s.x + s.radius).max(), \
-        page.height - (s.y + s.radius).max()  # fmt: skip
-    if min(box) < EDGE - 3 or page.cut_line is not None:
-        found.append(f"ink at {[round(float(side)) for side in box]}")
+    found = []
+    left, top, right, bottom = ink_box(page)
+    if min(left, top, page.width - right, page.height - bottom) < EDGE - 3 or page.cut_line is not None:
+        found.append(f"ink at {left, top, right, bottom}")
     pitch = float(np.diff(page.baseline).max()) if len(page.baseline) > 1 else 0.0
     if not is_last and page.height - EDGE - page.baseline[-1] > 2 * pitch:
         found.append("there is room for another line")
@@ -108,17 +108,16 @@ def test_a_tilde_is_the_home_folder(hands: toolkit.Connection, tmp_path: Path, m
     assert not (tmp_path / "~").exists()
 
 
-@pytest.mark.parametrize("title", ["Molly", "Bailey"])
-def test_pages_are_full_clear_and_searchable_in_order(title: str) -> None:
-    parameters = of(handwriting(title), 220, width=148 * MM, height=210 * MM)
-    assert check_letter(parameters) == []
+def test_pages_are_full_clear_and_searchable_in_order() -> None:
+    for title in ("Molly", "Bailey"):
+        assert check_letter(of(handwriting(title), 220, width=148 * MM, height=210 * MM)) == []
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("hand", list(catalogue().values())[::4], ids=lambda hand: hand.title)
-def test_letter_of_3000_words_in_30_hands(hand: Handwriting) -> None:
-    assert check_letter(of(hand, 3000)) == []
+@pytest.mark.timeout(3600)
+def test_letter_of_3000_words_in_30_hands() -> None:
+    for hand in list(catalogue().values())[::4]:
+        assert check_letter(of(hand, 3000)) == []
 
 
 def test_a_page_never_begins_with_an_empty_line() -> None:
@@ -160,8 +159,7 @@ def test_pages_of_a_letter_differ_and_a_seed_repeats_them() -> None:
 def test_a_middle_page_has_its_text_in_the_middle() -> None:
     parameters = replace(of(handwriting("Molly"), 0, align="middle"), text="Happy birthday")
     (page,) = pages_of(parameters)
-    s = page.strokes
-    top, bottom = float((s.y - s.radius).min()), float((s.y + s.radius).max())
+    _, top, _, bottom = ink_box(page)
     assert top == pytest.approx(page.height - bottom)
 
 
@@ -197,9 +195,8 @@ def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -
     assert usual == unset == natural != regular
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_invalid_letters_and_pictures_are_refused(hands: toolkit.Connection) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"page": "B5"}, "page 'B5' is unknown"),
         ({"margin": "11cm"}, "margin leaves no room for text"),
         ({"margin": "145mm,1mm,145mm,1mm"}, "a line of this size does not fit between the margins"),
@@ -210,28 +207,26 @@ def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -
         ({"hand": "Mollie"}, "there is no handwriting 'Mollie': the nearest titles are Molly"),
         ({"align": "left"}, "align is 'top' or 'middle'"),
         ({"line_spacing": 9}, "line_spacing must be between"),
-    ],
-)
-def test_invalid_letters_are_refused(hands: toolkit.Connection, given: dict[str, object], said: str) -> None:
-    with pytest.raises((InvalidArgument, InvalidParameters), match=said):
-        hands.handwriting.letter(**{"text": "Dear Ada", "hand": "Molly", **given})
-
-
-@pytest.mark.parametrize(("page", "dpi", "said"), [(0, 72, "between 1 and 1"), (2, 72, "between 1 and 1"),
-                                                   (1, 0, "dpi is"), (1, 5000, "dpi is"), (1, float("nan"), "dpi is"),
-                                                   (1, 770, "dpi is between 1 and 769 for this page")])  # fmt: skip
-def test_invalid_pictures_are_refused(hands: toolkit.Connection, page: int, dpi: float, said: str) -> None:
+    ]
+    for given, said in rows:
+        with pytest.raises((InvalidArgument, InvalidParameters), match=said):
+            hands.handwriting.letter(**{"text": "Dear Ada", "hand": "Molly", **given})
     letter = hands.handwriting.letter("Dear Ada", "Molly")
-    with pytest.raises(InvalidArgument, match=said):
-        letter.picture(page, dpi=dpi)
+    for page, dpi, said in (
+        (0, 72, "between 1 and 1"),
+        (2, 72, "between 1 and 1"),
+        *((1, dpi, "dpi is") for dpi in (0, 5000, float("nan"))),
+        (1, 770, "dpi is between 1 and 769 for this page"),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            letter.picture(page, dpi=dpi)
 
 
 # -- the wire --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "query", "body", "status", "said"),
-    [
+def test_invalid_letter_requests_are_refused(service: Service) -> None:
+    for kind, query, body, status, said in (
         ("gif", "", b"{}", 404, "not found"),
         ("replay", "", b"{}", 404, "not found"),
         ("pdf", "", b"{", 400, refusals.LETTER_BODY),
@@ -240,14 +235,10 @@ def test_invalid_pictures_are_refused(hands: toolkit.Connection, page: int, dpi:
         ("pdf", "&height=auto", b'{"text": "a"}', 400, "height must be a distance: a letter has pages of one size"),
         ("png", "&page_number=2", b'{"text": "a"}', 400, "page_number must be between 1 and 1"),
         ("png", "&page_number=x", b'{"text": "a"}', 400, 'page_number unable to parse: "x"'),
-    ],
-)
-def test_invalid_letter_requests_are_refused(
-    service: Service, kind: str, query: str, body: bytes, status: int, said: str
-) -> None:
-    target = f"/render/letter/{kind}?apikey=k&handwriting_id={MOLLY}{query}"
-    reply = raw_call(service.base_url, "POST", target, body)
-    assert (reply.status, errors_of(reply)[0]["error"]) == (status, said)
+    ):
+        target = f"/render/letter/{kind}?apikey=k&handwriting_id={MOLLY}{query}"
+        reply = raw_call(service.base_url, "POST", target, body)
+        assert (reply.status, errors_of(reply)[0]["error"]) == (status, said)
 
 
 def test_letter_response_counts_its_pages(service: Service) -> None:
@@ -262,26 +253,29 @@ def test_letter_response_counts_its_pages(service: Service) -> None:
 JOINER = "\N{ZERO WIDTH JOINER}"
 
 
-@pytest.mark.parametrize(
-    ("kind", "given"),
-    [
-        ("png", {"text": "a", "width": 0.01, "margin": None, "handwriting_size": 0.1}),
-        ("png", {"text": "a", "width": 0.01, "margin": None, "handwriting_size": 0.1, "paper": "grid"}),
+def test_pages_without_room_and_words_without_ink() -> None:
+    tiny = {"width": 0.01, "margin": None}
+    narrow = {"handwriting": handwriting("Sorrel"), "width": 3.0, "margin": None, "handwriting_size": 1.0}
+    rows: list[tuple[str, dict[str, Any]]] = [
+        ("png", {"text": "a", "handwriting_size": 0.1, **tiny}),
+        ("png", {"text": "a", "handwriting_size": 0.1, "paper": "grid", **tiny}),
         ("pdf", {"text": JOINER}),
-        ("svg", {"text": f"\t{JOINER}", "width": 0.01, "margin": None, "natural": True}),
-        ("pdf", {"handwriting": handwriting("Sorrel"), "text": "m" * 40, "width": 3.0, "margin": None,
-                 "handwriting_size": 1.0, "natural": True, "random_seed": 1}),
-    ],
-)  # fmt: skip
-def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, object]) -> None:
-    assert render(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
+        ("svg", {"text": f"\t{JOINER}", "natural": True, **tiny}),
+        ("pdf", {"text": "m" * 40, "natural": True, "random_seed": 1, **narrow}),
+    ]
+    for kind, given in rows:
+        assert render(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
+
+
+@pytest.fixture
+def frugal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renderers that may use little memory."""
+    worker = "tests.gateway.handwriting.frugal_worker"
+    monkeypatch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", worker)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_letter_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.frugal_worker"
-    )
+def test_text_that_needs_too_much_memory_is_refused(frugal: None) -> None:
     target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&width=9000px&height=9000px&pen=pencil"
     with Gateway() as gateway:
         reply = raw_call(gateway.base_url, "POST", target, json.dumps({"text": "much " * 9_000}).encode())
@@ -289,11 +283,9 @@ def test_letter_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monkey
         assert Service(gateway.base_url).render().status == 200, "the renderer goes on"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_pdf_of_one_word_uses_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.frugal_worker"
-    )
+def test_pdf_of_one_long_word_uses_little_memory(frugal: None) -> None:
     with Gateway() as gateway:
         assert Service(gateway.base_url).render("pdf", text="\N{POTTED PLANT}" * 1400, width="100in").status == 200
 

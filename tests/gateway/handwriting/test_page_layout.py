@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from PIL import Image
 
 import toolkit
 from tests.handwriting_service import Service
-from tests.written_pages import LETTER, handwriting
+from tests.written_pages import LETTER, handwriting, ink_box
 from toolkit.errors import InvalidArgument, InvalidParameters
 from toolkit.handwriting.client.style import Page, letter_style, query_of
 from toolkit_gateway.ink.parameters import Margin
@@ -19,33 +20,23 @@ from toolkit_gateway.ink.parameters import Margin
 EDGES = Margin(30.0, 40.0, 50.0, 60.0)
 
 
-def box(page) -> tuple[float, float, float, float]:
-    s = page.strokes
-    return (
-        float((s.x - s.radius).min()), float((s.y - s.radius).min()),
-        float((s.x + s.radius).max()), float((s.y + s.radius).max()),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("title", ["Winters", "Molly", "Bailey", "Vivian"])
-@pytest.mark.parametrize("spacing", [0.8, 2.5])
-def test_text_begins_at_the_margins_and_stays_inside(page_of, title, spacing) -> None:
-    page = page_of("Élan, " + LETTER, hand=handwriting(title), margin=EDGES, height=None, line_spacing=spacing)
-    left, top, right, bottom = box(page)
-    assert left == pytest.approx(EDGES.left, abs=5)
-    assert left >= EDGES.left
-    assert EDGES.top - 1e-6 <= top <= EDGES.top + 20
-    assert right <= 504 - EDGES.right + 1e-6
-    assert bottom <= page.height - EDGES.bottom
-    assert page.cut_line is None
+def test_text_begins_at_the_margins_and_stays_inside(page_of) -> None:
+    for title, spacing in product(("Winters", "Molly", "Bailey", "Vivian"), (0.8, 2.5)):
+        page = page_of("Élan, " + LETTER, hand=handwriting(title), margin=EDGES, height=None, line_spacing=spacing)
+        left, top, right, bottom = ink_box(page)
+        assert EDGES.left <= left <= EDGES.left + 5
+        assert EDGES.top - 1e-6 <= top <= EDGES.top + 20
+        assert right <= 504 - EDGES.right + 1e-6
+        assert bottom <= page.height - EDGES.bottom
+        assert page.cut_line is None
 
 
 def test_middle_is_between_the_margins(page_of) -> None:
     page = page_of("Hello\nthere", margin=EDGES, align="middle")
-    _, top, _, bottom = box(page)
+    _, top, _, bottom = ink_box(page)
     assert top - EDGES.top == pytest.approx(page.height - EDGES.bottom - bottom)
     too_long = page_of("a\n" * 40, margin=EDGES, align="middle")
-    assert box(too_long)[1] == pytest.approx(EDGES.top)
+    assert ink_box(too_long)[1] == pytest.approx(EDGES.top)
     assert too_long.cut_line is not None
 
 
@@ -55,17 +46,16 @@ def test_margin_is_one_distance_or_four(service: Service) -> None:
     assert service.render("svg", margin="20px", height="auto", width="100px").status == 200
 
 
-@pytest.mark.parametrize(
-    ("page", "width", "height"), [("a5", "148mm", "210mm"), (("10 cm", "7in"), "10 cm", "7in"), ([9, 8], "9pt", "8pt")]
-)
-def test_letter_request_takes_page_and_margin(page: Page, width: str, height: str) -> None:
-    query = query_of(letter_style(None, {}, page, None), "pdf")
-    assert (query["width"], query["height"], query["margin"]) == (width, height, "2cm")
+def test_letter_request_takes_page_and_margin() -> None:
+    pages: list[tuple[Page, str, str]]
+    pages = [("a5", "148mm", "210mm"), (("10 cm", "7in"), "10 cm", "7in"), ([9, 8], "9pt", "8pt")]
+    for page, width, height in pages:
+        query = query_of(letter_style(None, {}, page, None), "pdf")
+        assert (query["width"], query["height"], query["margin"]) == (width, height, "2cm")
 
 
-@pytest.mark.parametrize(
-    ("style", "said"),
-    [
+def test_invalid_pages_and_margins_are_named() -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"page": "B5"}, "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal, or a width and a height"),
         ({"page": ("21cm", 842)}, "page mixes numbers with texts: give each distance its unit"),
         ({"page": (-1, 5)}, "page cannot be negative: -1"),
@@ -75,11 +65,10 @@ def test_letter_request_takes_page_and_margin(page: Page, width: str, height: st
         ({"margin": ("1cm", "2cm", 3, 4)}, "margin mixes numbers"),
         ({"margin": "2"}, "margin has '2', which is no distance: write a unit, as in 2mm"),
         ({"margin": "2cm 3cm"}, "margin has '2cm 3cm', which is no distance"),
-    ],
-)
-def test_invalid_pages_and_margins_are_named(style: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidArgument, match=said):
-        query_of(letter_style(None, style, style.pop("page", "A4"), None), "pdf")
+    ]
+    for style, said in rows:
+        with pytest.raises(InvalidArgument, match=said):
+            query_of(letter_style(None, style, style.pop("page", "A4"), None), "pdf")
 
 
 def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:

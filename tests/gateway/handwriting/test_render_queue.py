@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -24,13 +25,12 @@ EMOJI = "\N{GRINNING FACE}" * 9000
 
 
 class Gate:
-    """A gateway with one renderer, which does nothing else while it writes the text "wait"."""
+    """A gateway with one renderer, which does nothing else while it writes the text "wait". Three texts may wait."""
 
-    def __init__(self, folder: Path, **settings: float) -> None:
+    def __init__(self, folder: Path, gateway: Gateway) -> None:
         self._folder = folder
         self._open = ExitStack()
-        self.gateway = Gateway(config={"handwriting": {"renderers": 1, **settings}})  # type: ignore[arg-type]
-        self._open.enter_context(self.gateway)
+        self.gateway = gateway
         self._witness = self.connect()
 
     def begun(self) -> list[str]:
@@ -59,13 +59,17 @@ class Gate:
             assert self._witness.recv(65536).startswith(b"HTTP/1.1 200")
 
     def ask_to_wait(self, key: str = "k") -> socket.socket:
+        before = self.begun().count("wait")
         connection = self.ask("wait", key)
-        eventually(lambda: "wait" in self.begun())
+        eventually(lambda: self.begun().count("wait") > before)
         return connection
 
     def close(self) -> None:
+        """Let go of all connections, and shut the gate for the next test."""
         self.open()
         self._open.close()
+        for name in ("open", "begun"):
+            (self._folder / name).unlink(missing_ok=True)
 
 
 def head_of(connection: socket.socket) -> bytes:
@@ -75,112 +79,98 @@ def head_of(connection: socket.socket) -> bytes:
     return received.partition(b"\r\n\r\n")[0]
 
 
+@contextmanager
+def gated_gateway(folder: Path, **settings: float) -> Iterator[Gateway]:
+    config: Any = {"handwriting": {"renderers": 1, **settings}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TEST_GATE", str(folder))
+        patch.setattr(worker_process, "INHERITED_VARIABLES", {*worker_process.INHERITED_VARIABLES, "TEST_GATE"})
+        worker = "tests.gateway.handwriting.gated_worker"
+        patch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", worker)
+        with Gateway(config=config) as gateway:
+            yield gateway
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Gateway]]:
+    folder = tmp_path_factory.mktemp("gate")
+    with gated_gateway(folder, waiting=3) as gateway:
+        yield folder, gateway
+
+
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Gate]]:
-    monkeypatch.setenv("TEST_GATE", str(tmp_path))
-    monkeypatch.setattr(worker_process, "INHERITED_VARIABLES", {*worker_process.INHERITED_VARIABLES, "TEST_GATE"})
-    monkeypatch.setattr(
-        "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.gated_worker"
-    )
-    made: list[Gate] = []
-
-    def make(**settings: float) -> Gate:
-        made.append(Gate(tmp_path, **settings))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+def gate(gated: tuple[Path, Gateway]) -> Iterator[Gate]:
+    gate = Gate(*gated)
+    yield gate
+    gate.close()
 
 
-def test_requests_of_another_key_get_their_turn(gate: Callable[..., Gate]) -> None:
-    gated = gate()
-    asked = [gated.ask_to_wait("greedy")]
-    asked += [gated.ask(f"greedy {number}", "greedy") for number in range(8)]
-    asked.append(gated.ask("modest", "modest"))
-    gated.open()
-    assert all(head_of(connection).startswith(b"HTTP/1.1 200") for connection in asked)
-    assert gated.begun().index("modest") <= 2
-    assert [text for text in gated.begun() if text.startswith("greedy")] == [f"greedy {n}" for n in range(8)]
+def test_a_key_neither_delays_nor_displaces_the_texts_of_others(gate: Gate) -> None:
+    asked = [gate.ask_to_wait("greedy"), *(gate.ask(f"greedy {number}", "greedy") for number in range(3))]
+    modest = gate.ask("modest", "modest")
+    assert head_of(asked.pop()).startswith(b"HTTP/1.1 503"), "the newest text of the longest queue makes room"
+    gate.open()
+    assert all(head_of(connection).startswith(b"HTTP/1.1 200") for connection in [*asked, modest])
+    assert gate.begun().index("modest") <= 2
+    assert [text for text in gate.begun() if text.startswith("greedy")] == ["greedy 0", "greedy 1"]
 
 
-def test_caller_that_left_the_queue_is_not_rendered(gate: Callable[..., Gate]) -> None:
-    gated = gate()
-    first = gated.ask_to_wait()
-    leaving, staying = gated.ask("left"), gated.ask("stayed")
-    leaving.close()
-    gated.take_note()
-    gated.open()
-    assert head_of(first).startswith(b"HTTP/1.1 200")
-    assert head_of(staying).startswith(b"HTTP/1.1 200")
-    assert gated.begun() == ["wait", "stayed"]
+def test_streams_continue_while_a_text_is_rendered(gate: Gate) -> None:
+    waiting = gate.ask_to_wait()
+    with toolkit.connect(gate.gateway) as tk, tk.dweets.listen("clock") as listener:
+        for number in range(6):
+            tk.dweets.post("clock", {"n": number})
+            assert next(listener).content == {"n": number}
+    gate.open()
+    assert head_of(waiting).startswith(b"HTTP/1.1 200")
 
 
-def test_pipeline_of_a_caller_that_left_is_dropped(gate: Callable[..., Gate]) -> None:
-    gated = gate()
+def test_callers_that_left_the_queue_are_not_rendered(gate: Gate) -> None:
     request = f"GET /render/png?apikey=k&handwriting_id={MOLLY}&text={{}} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with gated.connect() as connection:
+    with gate.connect() as connection:
         connection.sendall("".join(request.format(text) for text in ("wait", "one", "two")).encode())
-        eventually(lambda: gated.begun() == ["wait"])
-    asked = [gated.ask("stayed"), gated.ask("too")]
-    gated.open()
+        eventually(lambda: gate.begun() == ["wait"])
+    # And "wait" ends as its caller leaves: the gate was not opened.
+    assert head_of(gate.ask("stayed")).startswith(b"HTTP/1.1 200")
+    asked = [gate.ask_to_wait("other"), gate.ask("left"), gate.ask("stayed too")]
+    asked.pop(1).close()
+    gate.take_note()
+    gate.open()
     assert all(head_of(connection).startswith(b"HTTP/1.1 200") for connection in asked)
-    assert gated.begun() == ["wait", "stayed", "too"]
+    assert gate.begun() == ["wait", "stayed", "wait", "stayed too"]
 
 
-def test_a_long_rendering_ends_when_its_caller_leaves(gate: Callable[..., Gate]) -> None:
-    gated = gate()
-    gated.ask_to_wait().close()
-    assert head_of(gated.ask("stayed")).startswith(b"HTTP/1.1 200")  # and the gate was never opened
-    assert gated.begun() == ["wait", "stayed"]
-
-
-def test_a_full_queue_answers_503_with_retry_after(gate: Callable[..., Gate]) -> None:
-    gated = gate(waiting=2)
-    asked = [gated.ask_to_wait(), gated.ask("one"), gated.ask("two")]
-    service = Service(gated.gateway.base_url)
-    refused = service.render(text="three")
+def test_a_full_queue_answers_503_with_retry_after(gate: Gate) -> None:
+    asked = [gate.ask_to_wait(), gate.ask("one"), gate.ask("two"), gate.ask("three")]
+    service = Service(gate.gateway.base_url)
+    refused = service.render(text="four")
     assert refused.status == 503
     assert int(refused.headers["retry-after"]) >= 1
     assert errors_of(refused) == [{"error": "too many texts wait to be rendered, try again later"}]
-    with toolkit.connect(gated.gateway, credentials={"apikey": "k"}) as tk:
+    with toolkit.connect(gate.gateway, credentials={"apikey": "k"}) as tk:
         with pytest.raises(Overloaded, match="too many texts wait") as caught:
-            tk.handwriting.png("four", "Molly")
+            tk.handwriting.png("five", "Molly")
     assert (caught.value.status, caught.value.retryable) == (503, True)
     assert caught.value.retry_after == int(refused.headers["retry-after"])
     asked[1].close()
-    gated.take_note()
-    asked[1] = gated.ask("five")
-    gated.open()
+    gate.take_note()
+    asked[1] = gate.ask("six")
+    gate.open()
     assert all(head_of(connection).startswith(b"HTTP/1.1 200") for connection in asked)
-    assert gated.begun() == ["wait", "two", "five"]
+    assert gate.begun() == ["wait", "two", "three", "six"]
 
 
-def test_one_key_cannot_fill_the_queue_for_others(gate: Callable[..., Gate]) -> None:
-    gated = gate(waiting=3)
-    asked = [gated.ask_to_wait("greedy"), *(gated.ask(f"greedy {n}", "greedy") for n in range(3))]
-    modest = gated.ask("modest", "modest")
-    assert head_of(asked.pop()).startswith(b"HTTP/1.1 503"), "the newest text of the longest queue makes room"
-    gated.open()
-    assert all(head_of(connection).startswith(b"HTTP/1.1 200") for connection in [*asked, modest])
-
-
-def test_text_that_needs_too_much_work_is_refused() -> None:
-    with Gateway(config={"handwriting": {"renderers": 1, "render_seconds": 0.5}}) as gateway:
+def test_text_that_takes_too_long_is_refused(tmp_path: Path) -> None:
+    with gated_gateway(tmp_path, render_seconds=0.3) as gateway:
         service = Service(gateway.base_url)
         refused = service.render("pdf", text=EMOJI, width="100in", height="100in")
         assert (refused.status, len(errors_of(refused))) == (400, 1)
         assert "use a smaller page, smaller letters or less text" in errors_of(refused)[0]["error"]
-        assert service.render().status == 200
         with toolkit.connect(gateway) as tk, pytest.raises(InvalidParameters, match="takes too much work"):
             tk.handwriting.pdf(EMOJI, "Molly", width="100in", height="100in")
-
-
-def test_a_renderer_that_hangs_is_killed(gate: Callable[..., Gate]) -> None:
-    gated = gate(render_seconds=0.2)
-    refused = Service(gated.gateway.base_url).render(text="wait")
-    assert (refused.status, "retry-after" in refused.headers) == (503, True)
-    assert errors_of(refused) == [{"error": "the gateway is too busy to render this text now, try again later"}]
+        hung = service.render(text="wait")
+        assert (hung.status, "retry-after" in hung.headers) == (503, True)
+        assert errors_of(hung) == [{"error": "the gateway is too busy to render this text now, try again later"}]
 
 
 def test_the_client_reads_a_503_without_retry_after() -> None:

@@ -91,10 +91,10 @@ def test_old_clients_using_the_gateway_as_proxy_are_served(running: Gateway) -> 
 
 def test_many_spellings_of_a_name_use_bounded_memory(running: Gateway) -> None:
     request = "GET /get/stats HTTP/1.1\r\nHost: localhost:{}\r\n\r\n"
-    pipeline = "".join(request.format(port) for port in range(3_000))
+    pipeline = "".join(request.format(port) for port in range(1_000))
     last = request.format(1).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")
     raw = raw_exchange(running.base_url, (pipeline + last).encode())
-    assert raw.count(b'"this":"succeeded"') == 3_001
+    assert raw.count(b'"this":"succeeded"') == 1_001
 
 
 def test_exposed_gateway_serves_any_name_unless_some_are_given() -> None:
@@ -131,7 +131,10 @@ def test_web_pages_may_read_dweets_unless_disabled() -> None:
             reply = call(usual, "GET", target, "localhost", more=origin)
             assert reply.headers["access-control-allow-origin"] == "*"
             assert "access-control" not in str(call(closed, "GET", target, "localhost", more=origin).headers)
-        assert call(usual, "OPTIONS", "/dweet/for/a", "localhost", more=origin).status == 204
+        preflight = call(usual, "OPTIONS", "/dweet/for/a", "localhost", more=origin)
+        assert (preflight.status, preflight.body) == (204, b"")
+        assert set(preflight.headers["access-control-allow-methods"].split(", ")) >= {"GET", "POST"}
+        assert "content-type" in preflight.headers["access-control-allow-headers"]
         refused = call(closed, "OPTIONS", "/dweet/for/a", "localhost", more=origin)
         assert (refused.status, "access-control" in str(refused.headers)) == (405, False)
 
@@ -167,29 +170,20 @@ def test_trusted_proxy_names_the_caller_address(headers: list[tuple[bytes, bytes
 
 
 @pytest.mark.parametrize(
-    "headers",
+    "value",
     [
-        [],
-        [(FOR, b"")],
-        [(FOR, b",,,")],
-        [(FOR, b"unknown")],
-        [(FOR, b"203.0.113.9, unknown")],
-        [(FOR, b"203.0.113.9, 999.1.1.1")],
-        [(FOR, b"\xff\x00")],
-        [(FOR, b"fe80::1%eth0")],
-        [(FORWARDED, b"for=_hidden")],
-        [(FORWARDED, b"for=")],
-        [(FORWARDED, b'for="203.0.113.9')],
-        [(FORWARDED, b'host="a,for=203.0.113.9"')],
-        [(FORWARDED, b'host="a,for=203.0.113.9;b"')],
-        [(FORWARDED, b'host="a,for=203.0.113.9;\\""')],
-        [(FORWARDED, b"for=203.0.113.9;for=6.6.6.6")],
-        [(FORWARDED, b"by=203.0.113.9")],
-        [(FOR, b"203.0.113.9"), (FORWARDED, b"for=6.6.6.6")],  # one is the proxy's, the other its caller's
+        *(b"", b",,,", b"unknown", b"203.0.113.9, unknown", b"203.0.113.9, 999.1.1.1", b"\xff\x00", b"fe80::1%eth0"),
+        *(b"for=_hidden", b"for=", b'for="203.0.113.9', b"for=203.0.113.9;for=6.6.6.6", b"by=203.0.113.9"),
+        *(b'host="a,for=203.0.113.9"', b'host="a,for=203.0.113.9;b"', b'host="a,for=203.0.113.9;\\""'),
     ],
 )
-def test_malformed_forwarded_header_is_ignored(headers: list[tuple[bytes, bytes]]) -> None:
-    assert caller(*headers) == "127.0.0.1"
+def test_malformed_forwarded_header_is_ignored(value: bytes) -> None:
+    assert caller((FORWARDED if b"=" in value else FOR, value)) == "127.0.0.1"
+
+
+def test_contradicting_forwarded_headers_are_ignored() -> None:
+    """One is the proxy's, the other its caller's."""
+    assert caller((FOR, b"203.0.113.9"), (FORWARDED, b"for=6.6.6.6")) == caller() == "127.0.0.1"
 
 
 def test_only_trusted_proxies_are_believed() -> None:

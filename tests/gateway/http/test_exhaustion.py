@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import errno
 import gc
+import json
 import os
 import socket
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 
 import psutil
 import pytest
 
 from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.mail_server import eventually
-from toolkit.endpoint import Endpoint
-from toolkit.errors import ServiceError
 from toolkit_gateway import Gateway
-from toolkit_gateway.http.app import Application
-from toolkit_gateway.http.exchange import Header, Request, Response, Route
 from toolkit_gateway.http.limits import LIMITS
-from toolkit_gateway.http.server import ServerThread
+from toolkit_gateway.stores.embedded_journals import EmbeddedJournals
 
 MEGABYTE = 1024 * 1024
 
@@ -184,40 +180,15 @@ def _posted(base_url: str) -> bytes:
         return b""
 
 
-class Exhausted:
-    """Routes whose handler needs a file that the system cannot open."""
-
-    first_segments = frozenset({b"file"})
-    headers: tuple[Header, ...] = ()
-    cross_origin = False
-
-    def __init__(self) -> None:
-        self.table = [Route(Endpoint("GET", "/file/{number}"), self._open)]
-
-    def _open(self, request: Request) -> Response:
-        raise OSError(int(request.values["number"]), os.strerror(int(request.values["number"])))
-
-    def error_response(self, error: ServiceError, request: Request) -> Response:
-        return Response(error.status, b"")
-
-
-@pytest.fixture
-def exhausted() -> Iterator[ServerThread]:
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Application]:
-        yield Application([Exhausted()])
-
-    serving = ServerThread("127.0.0.1", 0, opened, stop_seconds=60.0)
-    serving.start()
-    yield serving
-    serving.stop()
-
-
 @pytest.mark.parametrize(
     ("number", "status", "retry"), [(errno.EMFILE, 503, "1"), (errno.ENFILE, 503, "1"), (errno.EACCES, 500, None)]
 )
 def test_handler_without_descriptors_is_answered(
-    exhausted: ServerThread, number: int, status: int, retry: str | None
+    gateway: Gateway, number: int, status: int, retry: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reply = raw_call(f"http://127.0.0.1:{exhausted.port}", "GET", f"/file/{number}")
-    assert (reply.status, reply.headers.get("retry-after")) == (status, retry)
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(EmbeddedJournals, "append", fail)
+    reply = raw_call(gateway.base_url, "POST", "/dweet/for/kitchen", b"1")
+    assert (json.loads(reply.body)["with"], reply.headers.get("retry-after")) == (status, retry)

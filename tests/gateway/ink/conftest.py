@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tests.handwriting_service import hands as hands
-from tests.handwriting_service import running as running
 from tests.written_pages import molly as molly
 from tests.written_pages import page_of as page_of
 from tests.written_pages import winters as winters

@@ -38,3 +38,9 @@ def test_auto_height_cuts_no_ink_in_a_sample_of_hands() -> None:
 @pytest.mark.long
 def test_auto_height_cuts_no_ink_in_any_hand() -> None:
     assert clipping(HANDS, SPACINGS) == []
+
+
+def test_no_line_of_an_automatic_height_is_cut() -> None:
+    text = "The quick brown fox jumps over the lazy dog, and then it sleeps. " * 45
+    for seed in range(1, 7):
+        assert write_page(Parameters(HANDS[0], "pdf", text, height=None, random_seed=seed)).cut_line is None

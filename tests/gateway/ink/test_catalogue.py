@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data.tools.hands.sources import sources
-from toolkit_gateway.ink.catalogue import HANDS_DIR, catalogue, writer_of
+from toolkit_gateway.ink.catalogue import HANDS_DIR, catalogue
 from toolkit_gateway.ink.hand import PACKS_DIR, fallback_chain, load_hand
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
@@ -47,14 +47,13 @@ def test_known_ids_keep_their_titles():
         assert known in catalogue()
 
 
-@pytest.mark.parametrize("rating", RATINGS)
-def test_ratings_are_integers_around_1400_that_differ(rating):
-    values = np.array([getattr(h, rating) for h in catalogue().values()])
-    assert values.dtype.kind == "i"
-    assert values.min() >= 1000
-    assert values.max() <= 1800
-    assert values.mean() == pytest.approx(1400, abs=15)
-    assert len(set(values.tolist())) >= 20
+def test_ratings_are_integers_around_1400_that_differ():
+    for rating in RATINGS:
+        values = np.array([getattr(h, rating) for h in catalogue().values()])
+        assert values.dtype.kind == "i"
+        assert 1000 <= values.min() <= values.max() <= 1800
+        assert values.mean() == pytest.approx(1400, abs=15)
+        assert len(set(values.tolist())) >= 20
 
 
 def test_ratings_follow_their_measures():
@@ -75,10 +74,8 @@ def test_packs_are_small_and_each_has_its_licence():
     for source in sources():
         text = (LICENCES / f"{source.name}.txt").read_text("utf-8")
         assert source.package in text
-        assert re.search(r"copyright", text, re.IGNORECASE)
-        assert ("Apache License" if source.licence == "Apache-2.0" else "SIL OPEN FONT LICENSE") in text.replace(
-            "SIL Open Font License", "SIL OPEN FONT LICENSE"
-        )
+        licence = "apache license" if source.licence == "Apache-2.0" else "sil open font license"
+        assert {licence, "copyright"} <= {word for word in (licence, "copyright") if word in text.casefold()}
 
 
 def test_no_reserved_font_name_is_used():
@@ -98,22 +95,17 @@ def test_pinned_sources_are_exact():
         assert re.fullmatch(r"sha512-[A-Za-z0-9+/]{86}==", source.integrity)
 
 
-@pytest.mark.parametrize("name", [source.name for source in sources() if source.titles])
-def test_every_hand_writes_ascii_mostly_without_fallback(name):
-    hands = [load_hand(link) for link in fallback_chain(name)]
+def test_every_hand_writes_ascii_mostly_without_fallback():
     ascii_signs = [chr(code) for code in range(33, 127)]
-    assert all(any(sign in hand.characters for hand in hands) for sign in ascii_signs)
-    assert sum(sign in hands[0].characters for sign in ascii_signs) >= 90
+    for name in (source.name for source in sources() if source.titles):
+        hands = [load_hand(link) for link in fallback_chain(name)]
+        assert all(any(sign in hand.characters for hand in hands) for sign in ascii_signs)
+        assert sum(sign in hands[0].characters for sign in ascii_signs) >= 90
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda source: source.name)
-def test_measures_are_sane(source):
-    measures = load_hand(source.name).measures
-    assert 0.015 < measures.nib < 0.08
-    assert 0.2 < measures.space < 1.7
-    assert 0 <= measures.descender < 1.2
-
-
-def test_writers_differ_from_script_to_script():
-    assert writer_of("molly", 1) != writer_of("winters", 1)
-    assert writer_of("molly", 1) == writer_of("molly", 1)
+def test_measures_are_sane():
+    for source in sources():
+        measures = load_hand(source.name).measures
+        assert 0.015 < measures.nib < 0.08
+        assert 0.2 < measures.space < 1.7
+        assert 0 <= measures.descender < 1.2

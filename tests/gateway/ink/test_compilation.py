@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,13 @@ from matplotlib.transforms import Affine2D
 
 from data.tools.hands import shaping_font
 from data.tools.hands.outline import GlyphPicture
-from data.tools.hands.strokes import glyph_strokes
-from data.tools.hands.tracing import GlyphFeatures, draw_ink, features_of, is_outline, trace_outline
+
+
+@pytest.fixture(scope="module")
+def tracing() -> Any:
+    from data.tools.hands import tracing  # here, since it imports scipy and scikit-image
+
+    return tracing
 
 
 def disc(radius: float, x: float = 0.0, y: float = 0.0) -> Path:
@@ -32,59 +38,43 @@ def bar(left: float, right: float) -> Path:
     return Path([(left, 0), (right, 0), (right, 1), (left, 1), (left, 0)], closed=True)
 
 
-def ink_of(path: Path) -> np.ndarray:
-    return GlyphPicture(path).ink
+def test_form_counts_counters_and_parts(tracing) -> None:
+    accident = 0.012  # its circle has 0.0005 square cap heights
+    for path, counters, parts in (
+        (disc(0.2), 0, 1),
+        (ring(0.2, 0.1), 1, 1),
+        (Path.make_compound_path(ring(0.2, 0.1), ring(0.2, 0.1, x=1)), 2, 2),
+        (ring(0.2, accident), 0, 1),
+        (Path.make_compound_path(disc(0.2), disc(accident, x=1)), 0, 1),
+    ):
+        assert tracing.features_of(GlyphPicture(path).ink) == (counters, parts)
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (disc(0.2), GlyphFeatures(0, 1)),
-        (ring(0.2, 0.1), GlyphFeatures(1, 1)),
-        (Path.make_compound_path(ring(0.2, 0.1), ring(0.2, 0.1, x=1)), GlyphFeatures(2, 2)),
-        (ring(0.2, 0.012), GlyphFeatures(0, 1)),  # 0.0005 square cap heights: an accident
-        (Path.make_compound_path(disc(0.2), disc(0.012, x=1)), GlyphFeatures(0, 1)),
-    ],
-)
-def test_form_counts_counters_and_parts(path, expected):
-    assert features_of(ink_of(path)) == expected
+def test_form_counts_ink_up_to_the_border_and_corners_that_touch(tracing) -> None:
+    frame, corners = np.ones((40, 40), bool), np.zeros((40, 40), bool)
+    frame[10:20, 10:20] = False
+    corners[:20, :20] = corners[20:, 20:] = True
+    for ink, features in ((frame, (1, 1)), (~frame, (0, 1)), (corners, (0, 1))):
+        assert tracing.features_of(ink) == features
 
 
-def test_form_counts_ink_up_to_the_border():
-    ink = np.ones((40, 40), bool)
-    ink[10:20, 10:20] = False
-    assert features_of(ink) == GlyphFeatures(1, 1)
-    assert features_of(~ink) == GlyphFeatures(0, 1)
-
-
-def test_parts_that_touch_at_a_corner_are_one():
-    ink = np.zeros((40, 40), bool)
-    ink[:20, :20] = ink[20:, 20:] = True
-    assert features_of(ink) == GlyphFeatures(0, 1)
-
-
-@pytest.mark.parametrize(
-    ("path", "from_skeleton", "expected"),
-    [
+def test_a_small_eye_or_gap_is_traced_open(tracing) -> None:
+    for path, from_skeleton, expected in (
         # A hole of 0.003 square cap heights, as in the e of Ferris and Kingsley.
-        (ring(0.12, 0.032), GlyphFeatures(0, 1), GlyphFeatures(1, 1)),
-        (Path.make_compound_path(bar(0.0, 0.1), bar(0.108, 0.208)), GlyphFeatures(0, 1), GlyphFeatures(0, 2)),
-    ],
-)
-def test_a_small_eye_or_gap_is_traced_open(path, from_skeleton, expected):
-    picture = GlyphPicture(path)
-    assert features_of(draw_ink(glyph_strokes(picture), picture)) == from_skeleton
-    made = trace_outline(path)
-    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == expected
-    assert not is_outline(made)
+        (ring(0.12, 0.032), (0, 1), (1, 1)),
+        (Path.make_compound_path(bar(0.0, 0.1), bar(0.108, 0.208)), (0, 1), (0, 2)),
+    ):
+        picture, made = GlyphPicture(path), tracing.trace_outline(path)
+        assert tracing.features_of(tracing.draw_ink(tracing.glyph_strokes(picture), picture)) == from_skeleton
+        assert tracing.features_of(tracing.draw_ink(made, picture)) == tracing.features_of(picture.ink) == expected
+        assert not tracing.is_outline(made)
 
 
-def test_form_without_strokes_stays_an_outline():
+def test_form_without_strokes_stays_an_outline(tracing) -> None:
     thin_walled = ring(0.05, 0.034)  # the wider eye breaks through this wall
-    made = trace_outline(thin_walled)
-    assert is_outline(made)
-    picture = GlyphPicture(thin_walled)
-    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == GlyphFeatures(1, 1)
+    picture, made = GlyphPicture(thin_walled), tracing.trace_outline(thin_walled)
+    assert tracing.is_outline(made)
+    assert tracing.features_of(tracing.draw_ink(made, picture)) == tracing.features_of(picture.ink) == (1, 1)
 
 
 def test_a_shaping_font_does_not_depend_on_the_day():

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from scipy import ndimage
 
-import toolkit
+from tests.written_pages import handwriting, pixels, written
 
 LEAST_PIXELS = 20  # of a counter, where a cap height has 200 pixels
 #: For each script, its hands and the counters of some letters.
@@ -23,17 +21,19 @@ EYES = {
 }
 
 
-@pytest.mark.parametrize(("title", "eyes"), [(title, eyes) for titles, eyes in EYES.items() for title in titles])
-def test_small_counters_stay_open(hands: toolkit.Connection, title: str, eyes: dict[str, int]) -> None:
-    assert {letter: counters(hands, letter, title) for letter in eyes} == eyes
+def test_small_counters_stay_open() -> None:
+    for titles, eyes in EYES.items():
+        for title in titles:
+            assert {letter: counters(letter, title) for letter in eyes} == eyes, title
 
 
-def counters(hands: toolkit.Connection, letter: str, title: str) -> int:
+def counters(letter: str, title: str) -> int:
     """Return how many white areas the ink of one large letter encloses."""
-    page = {"handwriting_size": 200, "width": 600, "height": 500, "random_seed": 3}
-    written = hands.handwriting.png(letter, title, **page)  # type: ignore[arg-type]
-    assert not written.overflow
-    ink = np.asarray(written.image().convert("RGBA"))[:, :, 3] > 127
+    from scipy import ndimage
+
+    done = written(handwriting(title), letter, "png", 3, handwriting_size=200.0, width=600.0, height=500.0)
+    assert not done.overflow
+    ink = pixels(done)[:, :, 3] > 127
     area_of, _ = ndimage.label(~ink)
     enclosed = np.bincount(area_of.ravel())[1:]
     return int((enclosed >= LEAST_PIXELS).sum()) - 1  # one white area is the paper around the letter

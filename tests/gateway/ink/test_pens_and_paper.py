@@ -11,7 +11,6 @@ import pypdf
 import pypdfium2
 import pytest
 from PIL import Image
-from scipy.ndimage import maximum_filter
 
 from tests.written_pages import LETTER, pixels, written
 from toolkit.handwriting.handwritten import Handwritten
@@ -28,6 +27,11 @@ INK = RGB(20, 30, 90)
 
 def alpha(done: Handwritten) -> np.ndarray:
     return pixels(done)[:, :, 3].astype(int)
+
+
+def thickened(ink: np.ndarray) -> np.ndarray:
+    """Return the greatest value of each pixel and its eight neighbours."""
+    return np.lib.stride_tricks.sliding_window_view(np.pad(ink, 1), (3, 3)).max(axis=(2, 3))
 
 
 def scan(done: Handwritten) -> np.ndarray:
@@ -55,14 +59,14 @@ def test_a_pen_changes_the_density_of_the_ink_only(molly: Handwriting, pen: Pen)
 )
 def test_density_varies_along_strokes_at_letter_size(winters: Handwriting, pen: Pen, least: float) -> None:
     seen = alpha(written(winters, LETTER, "png", pen=pen, handwriting_size=24.0, natural=True, width=900.0))
-    middle = seen[(seen == maximum_filter(seen, 3)) & (seen > 40)]  # of lines, which are two or three pixels wide
+    middle = seen[(seen == thickened(seen)) & (seen > 40)]  # of lines, which are two or three pixels wide
     assert middle.std() / middle.mean() > least
 
 
 @pytest.mark.parametrize("pen", ["ballpoint", "pencil"])
 def test_no_stroke_breaks_at_letter_size(page_of: Callable[..., Page], molly: Handwriting, pen: Pen) -> None:
     page = {"pen": pen, "handwriting_size": 24.0, "natural": True, "width": 900.0, "height": 400.0}
-    seen = maximum_filter(alpha(written(molly, LETTER, "png", 11, **page)), 3)
+    seen = thickened(alpha(written(molly, LETTER, "png", 11, **page)))
     ink = page_of(LETTER, molly, 11, **page).strokes
     assert (seen[ink.y.astype(int), ink.x.astype(int)] < 60).mean() < 0.0005
 
@@ -76,11 +80,11 @@ def test_crossings_are_darker(winters: Handwriting, pen: Pen) -> None:
     assert crossing > 1.04 * np.median(seen[inked])
 
 
-@pytest.mark.parametrize("kind", ["png", "pdf", "svg", "replay"])
-def test_a_seed_gives_the_same_file_with_pen_and_paper(molly: Handwriting, kind: str) -> None:
-    options = {"pen": "fountain", "paper": "ruled"}
-    first, again, other = (written(molly, LETTER[:60], kind, seed, **options).data for seed in (7, 7, 8))
-    assert first == again != other
+def test_a_seed_gives_the_same_file_with_pen_and_paper(molly: Handwriting) -> None:
+    options = {"pen": "fountain", "paper": "ruled", "natural": True}
+    for kind in ("png", "pdf", "svg", "replay"):
+        first, again, other = (written(molly, LETTER[:60], kind, seed, **options).data for seed in (7, 7, 8))
+        assert first == again != other
 
 
 @pytest.mark.parametrize("pen", REAL_PENS)
@@ -137,11 +141,9 @@ def test_rules_have_the_pitch_of_the_lines_and_are_turned(winters: Handwriting) 
 @pytest.mark.parametrize("paper", ["ruled", "grid"])
 def test_natural_writing_follows_the_rules_of_its_paper(page_of: Callable[..., Page], paper: Paper) -> None:
     text = "once more our warm sea came near us as we ran over\n" * 12
-    for seed in range(1, 7):
-        page = page_of(
-            text, seed=seed, paper=paper, natural=True, line_spacing=1.75, line_spacing_variance=0.2, width=1100.0,
-            height=None,
-        )  # fmt: skip
+    for seed in range(1, 5):
+        spaced = {"line_spacing": 1.75, "line_spacing_variance": 0.2, "width": 1100.0, "height": None}
+        page = page_of(text, seed=seed, paper=paper, natural=True, **spaced)
         assert page.sheet is not None
         rules = [line for line in page.sheet.lines if not line.is_upright]
         at, slope = np.array([line.position for line in rules]), rules[0].slope

@@ -77,7 +77,7 @@ class Player:
                 self.failed += 1
 
 
-async def check_ledger(store: Store, answered: Sequence[str] = ()) -> list[dict[str, Any]]:
+async def check_ledger(store: Store, answered: Sequence[str] = (), stock: int = 1_000_000) -> list[dict[str, Any]]:
     """Check that all reward state agrees and has every answered decision; return the decisions."""
     decisions = [orjson.loads(entry.data) for entry in await store.journals.after("{rewards}decisions", 0)]
     sessions = [orjson.loads(entry.data) for entry in await store.journals.after("{rewards}sessions", 0)]
@@ -91,6 +91,7 @@ async def check_ledger(store: Store, answered: Sequence[str] = ()) -> list[dict[
     assert (totals["decisions"], totals["sessions"]) == (len(decisions), len(sessions))
     rewarded = [line for line in decisions if line["reason"] == "REWARDED"]
     assert totals["spent"] == Counter(line["reward_id"] for line in rewarded), "no stock without its decision"
+    assert len(rewarded) <= stock
     assert all(draws for _, draws in state.values())
     by_device = Counter(f"{line['app_key_sha256']} {line['device']}" for line in rewarded)
     assert {key: len(rewards) for key, (rewards, _) in state.items() if rewards} == by_device

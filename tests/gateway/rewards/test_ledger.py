@@ -1,136 +1,48 @@
-"""Nothing is overspent and no decision is lost: many callers, two gateways on one store, SIGKILL."""
+"""Nothing is overspent and no decision is lost: many callers, two gateways on one store."""
 
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import threading
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import operator_of
-from tests.gateway.rewards.ledgers import SCARCE, check_ledger, devices_online, moment, service_on, session
+from tests.gateway.rewards.ledgers import check_ledger, devices_online, moment, service_on, session
 from tests.gateway.stores.conftest import HookedRdict
-from tests.gateway_process import GatewayProcess, Killer
-from tests.reward_caller import COMMON, Caller, settings
+from tests.gateway.stores.opened_stores import with_store
+from tests.reward_caller import Caller
 from toolkit.errors import ServiceFailure, StoreUnavailable
-from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import embedded_database
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.group_commit import done_future, failed_future
 
-TARGET = "/2.0/web/moment/?gatewaykey=partner-key-of-acme"
-
-
-def submit(port: int, devices: list[str], moments: int, found: list[bool]) -> None:
-    """Start a session for each device and send moments over one connection, until the gateway is gone."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-
-    def post(fields: dict[str, Any]) -> dict[str, Any]:
-        connection.request("POST", TARGET, json.dumps(fields), {"Content-Type": "application/json"})
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())
-        return answer
-
-    try:
-        for device in devices:
-            event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
-            post({**COMMON, "device_id": device, "events": [event]})
-        for number in range(moments):
-            found.append("view" in post({**COMMON, "device_id": devices[number % len(devices)], "moment_id": "m"}))
-    except (OSError, http.client.HTTPException):
-        return  # killed; what was answered is in `found`
-    finally:
-        connection.close()
-
-
-class Found(list[bool]):
-    """Answers, of which a killer is told."""
-
-    def __init__(self, killer: Killer | None) -> None:
-        super().__init__()
-        self._killer = killer
-
-    def append(self, rewarded: bool) -> None:
-        super().append(rewarded)
-        if self._killer is not None:
-            self._killer.answered()
-
-
-def submit_at_once(port: int, threads: int, moments: int, victim: GatewayProcess | None = None) -> list[bool]:
-    """Send moments from many threads; kill the victim in the middle of it."""
-    killer = Killer(victim.kill, 60) if victim is not None else None
-    found = Found(killer)
-    workers = [
-        threading.Thread(target=submit, args=(port, [str(uuid.uuid4())], moments, found)) for _ in range(threads)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert killer is None or killer.is_done.is_set()
-    return found
-
-
-def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
-    with Gateway(config={"rewards": settings(SCARCE)}) as gateway:
-        found = submit_at_once(int(gateway.base_url.rpartition(":")[2]), threads=50, moments=20)
-        decisions = operator_of(gateway).decisions()
-    assert (len(found), sum(found)) == (1000, 100)
-    assert Counter(decisions["reason"]) == {"REWARDED": 100, "NO_INVENTORY": 900}
-    assert list(decisions["decision_id"]) == [f"d-{number:06d}" for number in range(1, 1001)]
-
-
-def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None:
-    config = {"rewards": settings(SCARCE)}
-    with GatewayProcess(tmp_path, config=config) as gateway:
-        before = submit_at_once(gateway.port, threads=20, moments=50, victim=gateway)
-    assert 60 <= len(before) < 1000
-    with GatewayProcess(tmp_path, config=config) as gateway:
-        after = submit_at_once(gateway.port, threads=20, moments=30)
-    with Gateway(tmp_path, config=config) as last:
-        decisions = operator_of(last).decisions()
-    # Every answer that was seen is a decision; one that was killed on its way to the caller is one, too.
-    assert (decisions["reason"] == "REWARDED").sum() == 100
-    assert sum(before) + sum(after) <= 100
-    assert len(decisions) >= len(before) + len(after)
-    numbers = [int(name[2:]) for name in decisions["decision_id"]]
-    assert numbers == list(range(1, len(numbers) + 1))
+OnStore = Callable[[Callable[[EmbeddedStore], Awaitable[Any]]], Any]
 
 
 @pytest.fixture
-def on_store(tmp_path: Path) -> Callable[[Callable[[EmbeddedStore], Awaitable[Any]]], Any]:
+def on_store(tmp_path: Path) -> OnStore:
     """Return a function that does a piece of work on a store in a folder, and checks the ledger at the end."""
 
     def do(work: Callable[[EmbeddedStore], Awaitable[Any]]) -> Any:
-        async def run() -> Any:
-            store = EmbeddedStore(tmp_path, Runtime().clock.now)
-            await store.open()
-            try:
-                result = await asyncio.wait_for(work(store), 60)
-                await check_ledger(store)
-                return result
-            finally:
-                await store.close()
+        async def work_and_check(store: EmbeddedStore) -> Any:
+            result = await work(store)
+            await check_ledger(store)
+            return result
 
-        return asyncio.run(run())
+        return with_store(tmp_path, work_and_check, clock=Runtime().clock.now)
 
     return do
 
 
-OnStore = Callable[[Callable[[EmbeddedStore], Awaitable[Any]]], Any]
-
-
-@pytest.mark.parametrize("count", [1, 2, 100])
 def test_moments_decided_together_are_one_commit_and_one_sync(
-    on_store: OnStore, monkeypatch: pytest.MonkeyPatch, count: int
+    on_store: OnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
     monkeypatch.setattr(embedded_database, "Rdict", HookedRdict)
@@ -143,9 +55,9 @@ def test_moments_decided_together_are_one_commit_and_one_sync(
             made.append("commit")
             return commit(*arguments)
 
-        devices = await devices_online(service, count)
+        devices = await devices_online(service, 100)
         monkeypatch.setattr(store, "commit", counted)
-        for requests in ([moment(device) for device in devices], [session(device) for device in devices]):
+        for requests in ([*map(moment, devices)], [*map(session, devices)], [moment(devices[0])]):
             made.clear()
             await asyncio.gather(*map(service.respond, requests))
             assert made == ["commit", "sync"]

@@ -37,9 +37,11 @@ async def opened(*urls: str, clock: Callable[[], int] = now) -> AsyncIterator[li
 
 
 @asynccontextmanager
-async def opened_store(folder: Path | None, clock: Callable[[], int] = lambda: 0) -> AsyncIterator[EmbeddedStore]:
+async def opened_store(
+    folder: Path | None, clock: Callable[[], int] = lambda: 0, **options: Any
+) -> AsyncIterator[EmbeddedStore]:
     """Open an embedded store."""
-    store = EmbeddedStore(folder, clock)
+    store = EmbeddedStore(folder, clock, **options)
     await store.open()
     try:
         yield store
@@ -47,16 +49,14 @@ async def opened_store(folder: Path | None, clock: Callable[[], int] = lambda: 0
         await store.close()
 
 
-def with_store(
-    folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], clock: Callable[[], int] = lambda: 0
-) -> Any:
+def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], **options: Any) -> Any:
     """Open an embedded store in an event loop that ends with the work."""
 
-    async def run() -> Any:
-        async with opened_store(folder, clock) as store:
-            return await work(store)
+    async def bounded() -> Any:
+        async with opened_store(folder, **options) as store:
+            return await asyncio.wait_for(work(store), 60)
 
-    return asyncio.run(run())
+    return asyncio.run(bounded())
 
 
 def run(work: Awaitable[Any]) -> Any:

@@ -88,16 +88,22 @@ class StoreBench:
 
 
 def with_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run a test that is a coroutine function; its argument `store` is the opened store of the fixture `on_store`."""
-    parameters = inspect.signature(test).parameters
+    """Run a test that is a coroutine function on the opened store of the fixture `on_store`.
+
+    Its arguments are the ``store``, the ``records`` that the parameter `part` names, and fixtures.
+    """
+    wanted = inspect.signature(test).parameters
 
     @functools.wraps(test)
-    def run_test(*self: Any, on_store: StoreBench, **fixtures: Any) -> None:
-        if "on_store" in parameters:
-            fixtures["on_store"] = on_store
-        on_store(lambda store: test(*self, store=store, **fixtures))
+    def run_test(*self: Any, on_store: StoreBench, part: str = "records", **fixtures: Any) -> None:
+        def work(store: Store) -> Awaitable[None]:
+            given = {"store": store, "records": getattr(store, part), "on_store": on_store}
+            return test(*self, **{name: given[name] for name in given if name in wanted}, **fixtures)
 
-    names = dict.fromkeys("on_store" if name == "store" else name for name in parameters)
+        on_store(work)
+
+    of_test = [name for name in wanted if name not in ("store", "records", "on_store")]
+    names = [*of_test, "on_store", *(["part"] if "records" in wanted else [])]
     new = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     run_test.__signature__ = inspect.Signature(new)  # type: ignore[attr-defined]
     return run_test

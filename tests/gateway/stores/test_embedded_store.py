@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.stores.conftest import Hook, fail_once
-from tests.gateway.stores.opened_stores import opened_store, with_store
+from tests.gateway.stores.opened_stores import opened_store, persist, with_store
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.dweets.stored_days import StoredRange
 from toolkit_gateway.dweets.things import Things, journal_of
@@ -49,11 +49,10 @@ def ids(entries: Sequence[Entry]) -> list[str]:
 # -- the folder -------------------------------------------------------------------------------------------
 
 
-def test_second_process_learns_who_holds_the_folder(tmp_path: Path) -> None:
+def test_second_store_of_a_process_is_refused(tmp_path: Path) -> None:
     async def work(_: EmbeddedStore) -> None:
-        second = EmbeddedStore(tmp_path, lambda: 0)
         with pytest.raises(FolderInUse, match="in use by a gateway of this process: stop that"):
-            await second.open()
+            await EmbeddedStore(tmp_path, lambda: 0).open()
 
     with_store(tmp_path, work)
     with_store(tmp_path, read)
@@ -83,27 +82,15 @@ async def read(store: EmbeddedStore) -> bytes | None:
     return await store.records.get("s", "k")
 
 
-@pytest.mark.parametrize("in_the_way", ["", "database"])
-def test_folder_that_cannot_be_written_is_refused(tmp_path: Path, in_the_way: str) -> None:
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     # A file in the way of the folder or of the database: permissions do not stop root, who may run the tests.
-    (file := tmp_path / "folder" / in_the_way).parent.mkdir(exist_ok=True)
-    file.write_text("x")
-    with pytest.raises(StoreUnavailable, match=r"the folder .*folder cannot be used: .*exists"):
-        with_store(tmp_path / "folder", read)
-    file.unlink()
+    for in_the_way in ("", "database"):
+        (file := tmp_path / "folder" / in_the_way).parent.mkdir(exist_ok=True)
+        file.write_text("x")
+        with pytest.raises(StoreUnavailable, match=r"the folder .*folder cannot be used: .*exists"):
+            with_store(tmp_path / "folder", read)
+        file.unlink()
     with_store(tmp_path / "folder", read)
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write to every folder")
-def test_folder_without_permission_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used: .*Permission denied"):
-        with_store(tmp_path, read)
-    tmp_path.chmod(0o700)
-
-
-def permissions(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.mark.parametrize("mode", [None, 0o755, 0o777])
@@ -115,7 +102,8 @@ def test_only_the_owner_may_use_the_folder(tmp_path: Path, mode: int | None) -> 
 
     async def work(store: EmbeddedStore) -> None:
         await store.records.put("s", "k", b"1")
-        assert [permissions(path) for path in (folder, folder / "database")] == [0o700] * 2
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "database")]
+        assert modes == [0o700] * 2
 
     before = os.umask(0)
     try:
@@ -179,32 +167,6 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> No
 # -- batches ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("on_disk", [True, False])
-async def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> None:
-    async with opened_store(tmp_path if on_disk else None) as store:
-        heard: list[int] = []
-        store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
-        before = store.records.put("s", "before", b"1")
-        bad = store.records.put("s", "half a surrogate \ud800", b"1")
-        append = store.journals.append("a", [line("x")])
-        count = store.records.increment("s", "n")
-        worse = store.records.get("s", "\udcff")
-        half = store.records.compare_and_set("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
-        after = store.records.compare_and_set("s", {"before": b"1"}, {"after": b"1"})
-        late = store.journals.append("a", [line("y"), NewEntry(5, "\ud800", b"")])
-        outcomes = await asyncio.gather(
-            before, bad, append, count, worse, half, after, late, return_exceptions=True
-        )  # fmt: skip
-        assert [type(outcome).__name__ for outcome in outcomes] == [
-            "NoneType", "UnicodeEncodeError", "list", "int", "NoneType", "UnicodeEncodeError", "bool",
-            "UnicodeEncodeError",
-        ]  # fmt: skip
-        assert outcomes[2][0].sequence == 1
-        assert (outcomes[3], outcomes[6], heard) == (1, True, [1])
-        assert await store.records.scan("s") == {"before": b"1", "after": b"1", "n": b"1"}
-        assert ids(await store.journals.last("a", 10)) == ["x"]
-
-
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets the number of rows of each batch that is written."""
@@ -232,13 +194,13 @@ async def test_changes_of_one_turn_are_one_batch(store: EmbeddedStore, batches: 
 @on_disk
 async def test_others_get_their_turn_between_large_batches(store: EmbeddedStore, batches: list[int]) -> None:
     turns = []
-    appends = [store.journals.append(f"{n % 2}", [line(f"{n}") for n in range(1_000)]) for n in range(40)]
+    appends = [store.journals.append(f"{n % 2}", [line(f"{n}") for n in range(1_000)]) for n in range(8)]
     while not appends[-1].done():
         turns.append(len(batches))
         await asyncio.sleep(0)
-    assert batches == [2_000] * 20
-    assert set(range(20)) <= set(turns), "one batch a turn"
-    assert len(await store.journals.after("1", 0)) == 20_000
+    assert batches == [2_000] * 4
+    assert set(range(4)) <= set(turns), "one batch a turn"
+    assert len(await store.journals.after("1", 0)) == 4_000
 
 
 @on_disk
@@ -261,18 +223,6 @@ async def test_a_read_waits_for_one_slow_sync_at_most(store: EmbeddedStore, hook
     assert len(batches) > 5
     for poster in posters:
         poster.cancel()
-
-
-def test_changes_before_the_close_are_written(tmp_path: Path, hook: Hook) -> None:
-    async def fill(store: EmbeddedStore) -> None:
-        fail_once(hook, "on_write")
-        with pytest.raises(OutcomeUnknown):
-            await store.journals.append("a", [line("lost")])
-        for _ in range(3):
-            store.journals.append("a", [line("x")])
-
-    with_store(tmp_path, fill)
-    assert ids(with_store(tmp_path, lambda store: store.journals.last("a", 9))) == ["x"] * 3
 
 
 @on_disk
@@ -342,18 +292,9 @@ async def test_recovery_that_fails_begins_again(
     monkeypatch.setattr(Database, "get", damaged)
     with pytest.raises(StoreUnavailable, match="a block is damaged"):
         await store.records.put("s", "other", b"1")
-    await until_it_writes(lambda: store.journals.append("a", [line("3")]))
+    await persist(lambda: store.journals.append("a", [line("3")]))
     assert ids(heard) == ["1", "2", "3"]
     assert await store.records.get("s", "k") == b"1"
-
-
-async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
-    """Write again until the store could be reopened."""
-    while True:
-        try:
-            return await write()
-        except StoreUnavailable:
-            await asyncio.sleep(0.05)
 
 
 @on_disk
@@ -387,27 +328,23 @@ async def in_loop(job: Callable[[], None]) -> None:
 # -- journals ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
 @on_disk
-async def test_sequence_numbers_stay_within_their_journal(store: EmbeddedStore, number: int) -> None:
+async def test_sequence_numbers_stay_within_their_journal(store: EmbeddedStore) -> None:
     for name in ("a", "b", "c"):
         await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
-    found = await store.journals.after("b", number)
-    assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
+    for number in (-1, -5_000, 1 << 38, 1 << 62, 1 << 90):
+        assert ids(await store.journals.after("b", number)) == (["b0", "b1", "b2"] if number < 0 else [])
 
 
 def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
     async def fill(store: EmbeddedStore) -> None:
         for number in range(10):
             await store.journals.append("a", [line(f"{number}.{n}") for n in range(100)], 64)
-        await store.journals.append("b", [line("b")])
 
     async def go_on(store: EmbeddedStore) -> None:
         assert [entry.sequence for entry in await store.journals.append("a", [line("x")])] == [1_001]
         assert [entry.sequence for entry in await store.journals.append("c", [line("c")])] == [1]
-        assert ids(await store.journals.last("b", 5)) == ["b"]
         assert len(await store.journals.after("a", 0)) < 200
-        assert sorted(await store.journals.names("", 9)) == ["a", "b", "c"]
 
     with_store(tmp_path, fill)
     with_store(tmp_path, go_on)
@@ -432,13 +369,13 @@ async def test_memory_of_the_journals_is_bounded(
     store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
 ) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
-    for number in range(3_000):
+    for number in range(500):
         await store.journals.append(f"{number % 50}", [line(str(number))])
-    assert len(reads) > 50 * 3_000 // 71, "each time 21 journals are known, all are forgotten and read again"
+    assert len(reads) > 50 * 500 // 71, "each time 21 journals are known, all are forgotten and read again"
     for name in range(50):
-        assert [entry.sequence for entry in await store.journals.last(f"{name}", 100)] == list(range(1, 61))
+        assert [entry.sequence for entry in await store.journals.last(f"{name}", 100)] == list(range(1, 11))
     reads.clear()
-    for number in range(3_000):
+    for number in range(500):
         await store.journals.append(f"{number % 15}", [line(str(number))])
     assert len(reads) <= 2 * 15, "few enough journals are read once"
 
@@ -463,56 +400,38 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_names_beyond_the_memory_bound_are_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
+@on_disk
+async def test_names_beyond_the_memory_bound_are_read_again(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
 ) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_NAMES", 4)
-
-    async def work(store: EmbeddedStore) -> None:
-        for number, name in enumerate("abcdefgh"):
-            await store.journals.append(name, [line("x", at=number)])
-            assert await store.journals.names("", 1) == [name]
-        assert await store.journals.names("", 99) == list("hgfedcba")
-        await store.journals.append("b", [line("x", at=9)])
-        assert await store.journals.names("", 99) == list("bhgfedca")
-        assert await store.journals.names("a", 1) == ["a"]
+    for number, name in enumerate("abcdefgh"):
+        await store.journals.append(name, [line("x", at=number)])
+        expected = list(reversed("abcdefgh"[: number + 1]))
+        assert await store.journals.names("", 99) == expected
         reads.clear()
-        assert await store.journals.names("", 99) == list("bhgfedca")
-        assert reads, "so many names are not kept in memory"
-
-    async def few(store: EmbeddedStore) -> None:
-        for number, name in enumerate("abcd"):
-            await store.journals.append(name, [line("x", at=number)])
-        assert await store.journals.names("", 99) == list("dcba")
-        reads.clear()
-        assert await store.journals.names("", 99) == list("dcba")
-        assert not reads
-
-    with_store(tmp_path, work)
-    with_store(tmp_path / "few", few)
+        assert await store.journals.names("", 99) == expected
+        assert bool(reads) is (number > 4), "four names and a new one are kept in memory"
+    await store.journals.append("b", [line("x", at=9)])
+    assert await store.journals.names("", 99) == list("bhgfedca")
+    assert await store.journals.names("a", 1) == ["a"]
 
 
 @on_disk
 async def test_last_entries_are_read_past_many_deleted_ones(store: EmbeddedStore) -> None:
-    for start in range(0, 100_000, 1_000):
+    for start in range(0, 20_000, 1_000):
         await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
-    assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
+    assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(19_500, 20_000)]
     everything = await store.journals.after("a", 0)
     assert 500 <= len(everything) <= 1_500
-    assert len(await store.journals.last("a", 50_000)) == len(everything)
+    assert len(await store.journals.last("a", 10_000)) == len(everything)
 
 
 def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
     data = os.urandom(1 << 20)
-
-    async def write(store: EmbeddedStore) -> None:
-        await store.journals.append("a", [NewEntry(5, "big", data)] * 20)
-
-    async def read(store: EmbeddedStore) -> None:
-        assert [entry.data == data for entry in await store.journals.last("a", 50)] == [True] * 20
-
-    with_store(tmp_path, write)
-    with_store(tmp_path, read)
+    with_store(tmp_path, lambda store: store.journals.append("a", [NewEntry(5, "big", data)] * 5))
+    kept = with_store(tmp_path, lambda store: store.journals.last("a", 50))
+    assert [entry.data == data for entry in kept] == [True] * 5
 
 
 # -- records ----------------------------------------------------------------------------------------------
@@ -523,12 +442,11 @@ async def test_expired_records_are_removed_eventually(tmp_path: Path, part: str)
     now = 0
     async with opened_store(None if part == "ephemeral" else tmp_path, lambda: now) as store:
         records = getattr(store, part)
-        await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(1_000)))
+        await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(100)))
         await records.put("old", "stays", b"x")
         now = 1_000
-        for number in range(5_000):
-            await records.put("new", str(number % 10), b"x", 5_000)
-            await asyncio.sleep(0)
+        for _ in range(2):
+            await asyncio.gather(*(records.put("new", str(number % 10), b"x", 5_000) for number in range(2_500)))
         now = 0  # what has expired would be there again, had it not been removed
         while len(await records.scan("old")) > 1:
             await asyncio.sleep(0.01)

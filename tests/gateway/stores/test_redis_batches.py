@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.gateway.stores.opened_stores import (
-    follow_as_a_thing_does,
-    line,
-    numbers,
-    opened,
-    persist,
-    place_of,
-    until,
-)
+from tests.gateway.stores.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, until
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.stores import Entry, NewEntry
@@ -30,10 +22,6 @@ THINGS = 64
 def server() -> Iterator[RedisServer]:
     with RedisServer() as running:
         yield running
-
-
-def script_calls(client: redis.Redis) -> int:
-    return calls_of(client, "evalsha")
 
 
 def calls_of(client: redis.Redis, command: str) -> int:
@@ -58,9 +46,10 @@ async def test_posts_at_once_are_one_script_call_per_hash_tag(fresh: Callable[[]
     async with opened(fresh()) as (store,), AsyncExitStack() as stack:
         await appended([store.journals.append(name, [line("1")]) for name in names])
         clients = [stack.enter_context(server.client()) for server in servers]
-        before = sum(map(script_calls, clients))
+        tags = {place_of(store, name)[0] for name in names}
+        before = sum(calls_of(client, "evalsha") for client in clients)
         entries = await appended([store.journals.append(name, [line("2")]) for name in names for _ in range(2)])
-        assert sum(map(script_calls, clients)) - before == len({place_of(store, name)[0] for name in names})
+        assert sum(calls_of(client, "evalsha") for client in clients) - before == len(tags)
         assert numbers(entries) == [2, 3] * THINGS
 
 
@@ -69,12 +58,12 @@ async def test_large_appends_at_once_are_several_script_calls() -> None:
     async with opened(fresh_url()) as (store,):
         await store.journals.append("first", [line("1")])
         with shared_server().client() as client:
-            before = script_calls(client)
-            large = [NewEntry(5, f"{n}", bytes(1_000)) for n in range(1_000)]
+            before = calls_of(client, "evalsha")
+            large = [NewEntry(5, f"{n}", bytes(10_000)) for n in range(100)]
             appends = [store.journals.append(f"{n % 3}", large) for n in range(20)]
             entries = await asyncio.gather(*appends)
-            assert 4 <= script_calls(client) - before <= 10
-        assert [numbers(part)[0] for part in entries] == [n // 3 * 1_000 + 1 for n in range(20)]
+            assert 4 <= calls_of(client, "evalsha") - before <= 10
+        assert [numbers(part)[0] for part in entries] == [n // 3 * 100 + 1 for n in range(20)]
 
 
 async def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> None:
@@ -84,12 +73,12 @@ async def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer
         await until(lambda: store.journals.is_live("a"))
         with server.client() as client:
             before = calls_of(client, "xrange"), calls_of(client, "spublish")
-            for number in range(200):
+            for number in range(100):
                 await asyncio.gather(*(store.journals.append("a", [line(f"{number} {n}")]) for n in range(4)))
-            assert len(heard) == 800
+            assert len(heard) == 400
             # A few, where a response took longer than its message.
-            assert calls_of(client, "xrange") - before[0] < 50
-            assert calls_of(client, "spublish") - before[1] < 300, "one message for each batch"
+            assert calls_of(client, "xrange") - before[0] < 25
+            assert calls_of(client, "spublish") - before[1] < 150, "one message for each batch"
 
 
 async def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServer) -> None:
@@ -100,16 +89,6 @@ async def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServe
         with server.client() as client:
             assert client.zscore("gateway:{0}:names", "a") == 10_000
             assert calls_of(client, "zadd") == 3
-
-
-async def test_names_are_indexed_again_after_data_loss(server: RedisServer) -> None:
-    async with opened(server.url) as (store,):
-        await store.journals.append("a", [line("1")])
-        server.kill()
-        await asyncio.to_thread(server.start)
-        assert await persist(lambda: store.journals.names("", 9)) == []
-        await persist(lambda: store.journals.append("a", [line("2")]))
-        assert await store.journals.names("", 9) == ["a"]
 
 
 async def test_appends_keep_their_order_after_script_flush(server: RedisServer) -> None:
@@ -171,17 +150,6 @@ async def test_wait_covers_the_writes_of_its_own_batch(server: RedisServer) -> N
                 client.client_unblock(waiting)
                 with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
                     await append
-
-
-async def test_watchers_see_a_change_whose_response_was_an_error(server: RedisServer) -> None:
-    async with opened(f"{server.url}?timeout=1&replicas=1") as (store,):
-        seen: dict[str, bytes | None] = {}
-        await store.records.subscribe("s", lambda key, value: seen.update({key: value}))
-        with server.client() as client:
-            await until(lambda: client.execute_command("PUBSUB", "SHARDNUMSUB", "gateway:{s}:records")[1] == 1)
-        with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
-            await store.records.put("s", "k", b"1")
-        await until(lambda: seen == {"k": b"1"}, lambda: seen)
 
 
 def blocked(client: redis.Redis) -> list[str]:

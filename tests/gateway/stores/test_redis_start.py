@@ -15,13 +15,7 @@ import hiredis
 import pytest
 
 from tests.conftest import ROOT
-from tests.gateway.stores.opened_stores import (
-    follow_as_a_thing_does,
-    line,
-    opened,
-    run,
-    until,
-)
+from tests.gateway.stores.opened_stores import follow_as_a_thing_does, line, opened, run, until
 from tests.gateway.stores.test_redis_outages import CALLS, outcomes
 from tests.ports import free_port
 from tests.redis_servers import RedisServer, cluster_of, shared_cluster, shared_server
@@ -32,15 +26,9 @@ from toolkit_gateway.stores.redis.store import RedisStore
 @pytest.mark.parametrize(
     ("url_of", "message"),
     [
-        (lambda: "redis://127.0.0.1:1", r"redis://127.0.0.1:1 cannot be used now: .* connecting"),
-        (
-            lambda: "redis+sentinel://127.0.0.1:1,127.0.0.1:2/m",
-            "No master found for 'm'[^<]*check the addresses[^<]*$",
-        ),
-        (
-            lambda: "redis+cluster://127.0.0.1:1,127.0.0.1:2",
-            r"cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now",
-        ),
+        (lambda: "redis://127.0.0.1:1", "redis://127.0.0.1:1 cannot be used now: .* connecting"),
+        (lambda: "redis+sentinel://127.0.0.1:1,127.0.0.1:2/m", "No master found for 'm'[^<]*check the addresses[^<]*$"),
+        (lambda: "redis+cluster://127.0.0.1:1,127.0.0.1:2", "cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now"),
         (lambda: shared_cluster()[0].url, r"give redis\+cluster://"),
         (lambda: shared_server().url.replace("redis:", "redis+cluster:"), "cannot be used"),
     ],
@@ -84,12 +72,6 @@ async def test_slow_servers_hold_it_for_the_timeout() -> None:
         assert b"INFO" in answers
         assert len(answers) < 20, "they took at least 0.09 seconds each, one after the other"
         await until(lambda: not running)
-
-
-def test_replica_is_refused() -> None:
-    with RedisServer(replicaof=f"127.0.0.1 {shared_server().port}") as replica:
-        with pytest.raises(StoreUnavailable, match="is a replica; give its master"):
-            run(_open(replica.url))
 
 
 def test_wrong_password_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -143,10 +125,14 @@ def test_documented_permissions_are_enough_and_needed() -> None:
                 run(_open(url))
 
 
-def test_weak_durability_settings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_weak_durability_is_logged_and_a_replica_refused(caplog: pytest.LogCaptureFixture) -> None:
     with RedisServer(maxmemory="100mb", maxmemory_policy="allkeys-lru", appendonly="yes") as server:
         with caplog.at_level(logging.WARNING, "toolkit_gateway"):
             run(_open(f"{server.url}?replicas=2"))
+        with server.client() as client:
+            client.replicaof("127.0.0.1", 1)
+        with pytest.raises(StoreUnavailable, match="is a replica; give its master"):
+            run(_open(server.url))
     assert "appendfsync is everysec" in caplog.text
     assert "forgets keys when its memory is full (allkeys-lru)" in caplog.text
     assert "2 replicas must confirm what is acknowledged, and it has 0 now" in caplog.text

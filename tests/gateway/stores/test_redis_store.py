@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from tests.gateway.stores.opened_stores import (
 )
 from tests.gateway.stores.stores_under_test import SetClock
 from tests.ports import free_port
-from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
+from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, migration_of, shared_cluster, shared_server
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import NewEntry, Records
 from toolkit_gateway.stores.redis.records import RedisRecords
@@ -40,15 +39,15 @@ async def test_all_gateways_get_entries_once_in_order(fresh: Fresh) -> None:
         everyone = [await follow_as_a_thing_does(store, "a") for store in stores]
 
         async def write(store: RedisStore, who: int) -> None:
-            for number in range(100):
+            for number in range(50):
                 (entry,) = await store.journals.append("a", [line(f"{who} {number}")], 1_000)
                 assert everyone[who][-1].sequence >= entry.sequence, "heard before its writer went on"
 
         await asyncio.gather(*(write(store, n) for n, store in enumerate(stores)))
         for heard in everyone:
-            await until(lambda heard=heard: len(heard) == 300, lambda heard=heard: len(heard))
-            assert numbers(heard) == list(range(1, 301))
-        assert everyone[0] == everyone[1] == everyone[2] == await stores[0].journals.last("a", 300)
+            await until(lambda heard=heard: len(heard) == 150, lambda heard=heard: len(heard))
+            assert numbers(heard) == list(range(1, 151))
+        assert everyone[0] == everyone[1] == everyone[2] == await stores[0].journals.last("a", 150)
 
 
 @ON_BOTH
@@ -109,24 +108,17 @@ async def test_entries_too_large_for_a_message_are_delivered(fresh: Fresh) -> No
         assert heard[1:] == entries
 
 
-async def test_sequence_number_is_not_reused_in_an_empty_journal() -> None:
-    async with opened(fresh_url()) as (store,):
-        await store.journals.append("a", [line("1"), line("2")])
-        with shared_server().client() as client:
-            client.xtrim(place_of(store, "a")[1], maxlen=0, approximate=False)
-        (entry,) = await store.journals.append("a", [line("3")])
-        assert entry.sequence == 3
-        assert await store.journals.after("a", 0) == [entry]
-
-
-async def test_sequence_numbers_of_a_dead_master_are_not_reused() -> None:
+async def test_sequence_numbers_of_lost_entries_are_not_reused() -> None:
     async with opened(fresh_url()) as (store,):
         heard = await follow_as_a_thing_does(store, "a")
-        await store.journals.append("a", [line("1"), line("2")])
         with shared_server().client() as client:
-            client.delete(place_of(store, "a")[1])  # the promoted replica had not heard of them
-        await store.journals.append("a", [line("3"), line("4")])
-        assert [(entry.sequence, entry.data) for entry in heard] == [(1, b"1"), (2, b"2"), (3, b"3"), (4, b"4")]
+            await store.journals.append("a", [line("1"), line("2")])
+            client.xtrim(place_of(store, "a")[1], maxlen=0, approximate=False)
+            await store.journals.append("a", [line("3")])
+            client.delete(place_of(store, "a")[1])  # a promoted replica had not heard of them
+            kept = await store.journals.append("a", [line("4"), line("5")])
+        assert [(entry.sequence, entry.data) for entry in heard] == [(n, b"%d" % n) for n in range(1, 6)]
+        assert await store.journals.after("a", 0) == kept
 
 
 async def test_subscribers_continue_after_redis_lost_its_data() -> None:
@@ -137,7 +129,9 @@ async def test_subscribers_continue_after_redis_lost_its_data() -> None:
             await until(lambda: len(heard) == 2)
             server.kill()
             await asyncio.to_thread(server.start)
+            assert await persist(lambda: writing.journals.names("", 9)) == []
             await persist(lambda: writing.journals.append("a", [line("3")]))
+            assert await writing.journals.names("", 9) == ["a"]
             await until(lambda: len(heard) == 3, lambda: heard)
             assert [entry.data for entry in heard] == [b"1", b"2", b"3"]
 
@@ -156,7 +150,7 @@ async def test_writers_and_subscribers_follow_a_moved_slot() -> None:
 
         await writing.journals.append("a", [line("here")])  # so that there is a key to move
         writer = asyncio.ensure_future(write())
-        with _on_its_way(place_of(writing, "a")[1]) as move:
+        with migration_of(place_of(writing, "a")[1]) as move:
             await asyncio.to_thread(move)
         await writing.journals.append("a", [line("there")])
         going = False
@@ -170,39 +164,13 @@ async def test_stuck_slot_migration_is_reported() -> None:
         await store.journals.append("a", [line("1")])
         tag, key = place_of(store, "a")
         new = next(name for name in map(str, range(10_000)) if place_of(store, name)[0] == tag)
-        with _on_its_way(key):
+        with migration_of(key):
             # What the journals of a hash tag share is here, the new journal is not: Redis says TRYAGAIN.
             with pytest.raises(StoreUnavailable, match="is moving these keys: TRYAGAIN"):
                 await store.journals.append(new, [line("1")])
             assert [entry.data for entry in await store.journals.last("a", 9)] == [b"1"]
         (entry,) = await store.journals.append(new, [line("1")])
         assert entry.sequence == 1, "what was refused was not written"
-
-
-@contextmanager
-def _on_its_way(key: bytes) -> Iterator[Callable[[], None]]:
-    """Begin to move the slot of a key to another node; gives a function that moves it."""
-    nodes = shared_cluster()
-    clients = [node.client() for node in nodes]
-    slot = clients[0].cluster("KEYSLOT", key)
-    ids = [client.cluster("MYID").decode() for client in clients]
-    (owner,) = [n for n, client in enumerate(clients) if client.cluster("COUNTKEYSINSLOT", slot)]
-    target = (owner + 1) % 3
-    clients[target].cluster("SETSLOT", slot, "IMPORTING", ids[owner])
-    clients[owner].cluster("SETSLOT", slot, "MIGRATING", ids[target])
-
-    def move() -> None:
-        while keys := clients[owner].cluster("GETKEYSINSLOT", slot, 100):
-            clients[owner].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 10_000, "KEYS", *keys)
-        for number in (target, owner, (owner + 2) % 3):
-            clients[number].cluster("SETSLOT", slot, "NODE", ids[target])
-
-    try:
-        yield move
-    finally:
-        for client in clients:
-            client.cluster("SETSLOT", slot, "STABLE")
-            client.close()
 
 
 async def test_prefixes_separate_stores_on_one_redis() -> None:
@@ -212,24 +180,6 @@ async def test_prefixes_separate_stores_on_one_redis() -> None:
         assert await other.journals.last("a", 10) == []
         assert await other.journals.names("", 10) == []
         assert await other.records.scan("s") == {}
-
-
-@ON_BOTH
-async def test_unsendable_call_fails_alone(fresh: Fresh) -> None:
-    async with opened(fresh()) as (store,):
-        outcomes = await asyncio.gather(
-            store.journals.append("a", [line("1")]),
-            store.journals.append("half a surrogate \ud800", [line("1")]),
-            store.journals.append("a", [NewEntry(1, "\ud800", b"x")]),
-            store.records.put("s", "\ud800", b"x"),
-            store.records.get("\udcff", "k"),
-            store.records.increment("s", "n"),
-            store.journals.last("\ud800", 1),
-            return_exceptions=True,
-        )
-        kinds = [type(outcome).__name__ for outcome in outcomes]
-        bad = "UnicodeEncodeError"
-        assert kinds == ["list", bad, bad, bad, bad, "int", bad]
 
 
 def keys_of(records: Records, space: str) -> list[bytes]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import gc
 import json
 import os
 import pickle
-import random
 import shutil
 import signal
 import subprocess
@@ -26,8 +24,8 @@ import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.toolkit.archive.archive_rows import START, archived, contents, numbers, rows
 from toolkit.archive.archive import Archive
-from toolkit.archive.file_names import all_files, folder_name, thing_files
-from toolkit.archive.parquet_files import LONGEST_TEXT, Footer, Row
+from toolkit.archive.file_names import folder_name, thing_files
+from toolkit.archive.parquet_files import LONGEST_TEXT, Row
 from toolkit.archive.writer import SMALL_FILES, ArchiveWriter
 from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable, DataWarning, InvalidArgument
@@ -177,18 +175,14 @@ def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
         assert (history["n"].tolist() if len(history) else []) == expected, (since, until)
         assert history.index.name == "created"
         assert str(history.index.dtype) == "datetime64[us, UTC]"
-
-
-def test_a_range_that_ends_before_it_begins_is_refused(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [])
     with pytest.raises(InvalidArgument, match=r"since \(2026-01-02 .* is later than until \(2026-01-01 "):
         archive.history("t", since="2026-01-02", until="2026-01-01")
 
 
-@pytest.mark.parametrize("moment", ["yesterday-ish", "2026-13-01", object(), float("nan"), pd.NaT, "99999-01-01"])
-def test_invalid_time_is_refused(moment: object, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="since (must be a time|is a str or a date)"):
-        Archive(tmp_path).history("t", since=moment)
+def test_invalid_time_is_refused(tmp_path: Path) -> None:
+    for moment in ["yesterday-ish", "2026-13-01", object(), float("nan"), pd.NaT, "99999-01-01"]:
+        with pytest.raises(InvalidArgument, match="since (must be a time|is a str or a date)"):
+            Archive(tmp_path).history("t", since=moment)
 
 
 def test_empty_archive_and_unknown_thing_give_empty_frames(tk: toolkit.Connection, tmp_path: Path) -> None:
@@ -220,11 +214,6 @@ def test_invalid_query_is_an_error(query: str, tmp_path: Path) -> None:
     assert archive.sql("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns.is_unique
 
 
-def test_slow_query_prints_no_progress_bar(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [rows(1, 3)])
-    assert archive.sql("SELECT current_setting('enable_progress_bar') AS shown")["shown"].tolist() == [False]
-
-
 # -- what is there ----------------------------------------------------------------------------------------
 
 
@@ -247,11 +236,6 @@ def test_gaps_and_epochs_are_reported(tmp_path: Path) -> None:
     assert things["missing"].to_dict() == {"t": 4, "whole": 0}
     assert things["files"].to_dict() == {"t": 3, "whole": 1}
     assert "18 dweets of 2 things, 2026-01-01 to 2026-01-01" in repr(archive)
-
-
-def test_rows_already_archived_are_skipped(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [rows(1, 10), rows(5, 12), rows(1, 12)])
-    assert numbers(archive, "t") == list(range(1, 13))
 
 
 def test_frame_rows_become_dweets(tmp_path: Path) -> None:
@@ -335,16 +319,6 @@ def test_a_frame_added_twice_is_refused(tmp_path: Path) -> None:
     assert archive.add_frame("roof", frame.shift(freq="1D")) == 4
 
 
-def test_rows_that_are_not_later_can_be_skipped(tmp_path: Path) -> None:
-    times = pd.date_range("2026-01-01", periods=6, freq="6h", unit="ns") + pd.Timedelta(500, "ns")
-    frame = pd.DataFrame({"n": range(6)}, index=times)
-    archive = Archive(tmp_path)
-    assert archive.add_frame("roof", frame.head(4), if_exists="skip") == 4
-    assert archive.add_frame("roof", frame, if_exists="skip") == 2
-    assert archive.add_frames([("roof", frame), ("yard", frame)], if_exists="skip") == 6
-    assert archive.history("roof")["n"].tolist() == archive.history("yard")["n"].tolist() == [0, 1, 2, 3, 4, 5]
-
-
 def test_history_copied_twice_is_stored_once(tmp_path: Path) -> None:
     """Also if the thing has grown in between, and if dweets share a millisecond."""
     archive = Archive(tmp_path)
@@ -402,30 +376,19 @@ def test_rows_appended_late_are_read_in_order_of_time(tmp_path: Path) -> None:
 def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path) -> None:
     written: dict[Path, int] = {}
     with ArchiveWriter(tmp_path) as writer:
-        for first in range(1, 2_001, 10):
-            writer.append("t", rows(first, first + 9))
+        for first in range(1, 1_001, 10):
+            writer.append("t", rows(max(first - 3, 1), first + 9))  # the first three are there
             writer.merge("t")
             files = thing_files(tmp_path, "t")
             assert len(files) <= SMALL_FILES + 1
             written |= {file.path: file.rows for file in files}
-    assert sum(written.values()) < 2_000 * 6, "no row is rewritten again and again"
-    assert numbers(Archive(tmp_path), "t") == list(range(1, 2_001))
+    assert sum(written.values()) < 1_000 * 6, "no row is rewritten again and again"
+    archive = Archive(tmp_path)
+    assert numbers(archive, "t") == list(range(1, 1_001))
     assert len(list(tmp_path.rglob("*.parquet"))) == len(thing_files(tmp_path, "t")), "what was joined is removed"
-
-
-def test_a_reader_forgets_files_that_were_joined(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [rows(1, 5)])
-    with ArchiveWriter(tmp_path, seconds_to_remove=0) as writer:
-        for first in range(6, 46, 5):
-            writer.append("t", rows(first, first + 4))
-            archive.things()
-        writer.compact()
-    assert archive.things()["files"].tolist() == [1]
-    gc.collect()
-    footers = [
-        each for each in gc.get_objects() if isinstance(each, Footer) and each.file.path.is_relative_to(tmp_path)
-    ]
-    assert len(footers) == 1
+    tmp_path.rename(tmp_path.with_name("elsewhere"))
+    with pytest.raises(ArchiveUnusable, match="there is no folder"):
+        archive.history("t")
 
 
 def test_joined_files_stay_below_the_row_limit(tmp_path: Path) -> None:
@@ -443,39 +406,14 @@ def test_joined_files_stay_below_the_row_limit(tmp_path: Path) -> None:
     assert summed.to_list() == [4 * count, 4 * count * (4 * count - 1) / 2]
 
 
-def test_a_closed_writer_writes_no_more(tmp_path: Path) -> None:
-    with ArchiveWriter(tmp_path) as writer:
-        writer.append("t", rows(1, 2))
-    with ArchiveWriter(tmp_path), pytest.raises(ArchiveUnusable, match="is closed"):
-        writer.append("t", rows(3, 4))
-    assert numbers(Archive(tmp_path), "t") == [1, 2]
-
-
-def test_deleted_archive_is_an_error_not_empty(tmp_path: Path) -> None:
-    archive = archived(tmp_path / "disk", "t", [rows(1, 2)])
-    (tmp_path / "disk").rename(tmp_path / "elsewhere")
-    with pytest.raises(ArchiveUnusable, match="there is no folder"):
-        archive.history("t")
-
-
-_INTERRUPTED_QUERY = """
-import os, signal, sys, threading, toolkit
-signal.signal(signal.SIGINT, signal.default_int_handler)
-archive = toolkit.Archive(sys.argv[1])
-archive.sql("SELECT 1")
-threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    archive.sql("SELECT count(*) FROM range(1000000000000) AS numbers(n) WHERE n * n % 7 = 3")
-except KeyboardInterrupt:
-    print(len(archive.sql("SELECT * FROM dweets")))
-"""
-
-
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no signal that is sent in this way")
 def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
-    archived(tmp_path, "t", [rows(1, 5)])
-    command = [sys.executable, "-c", _INTERRUPTED_QUERY, tmp_path]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60).stdout == b"5\n"
+    archive = archived(tmp_path, "t", [rows(1, 5)])
+    assert len(archive.sql("SELECT * FROM dweets")) == 5
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        archive.sql("SELECT count(*) FROM range(1000000000000) AS numbers(n) WHERE n * n % 7 = 3")
+    assert len(archive.sql("SELECT * FROM dweets")) == 5
 
 
 # Ends at the n-th step that reaches the disk, as a power cut would.
@@ -543,7 +481,7 @@ def test_readers_see_a_complete_prefix_during_writes(tmp_path: Path) -> None:
 
     def write() -> None:
         with ArchiveWriter(tmp_path, seconds_to_remove=0.0) as writer:  # as soon as a reader may meet it
-            for first in range(1, 1_501, 10):
+            for first in range(1, 801, 10):
                 writer.append("t", rows(first, first + 9))
                 writer.merge("t")
         done.set()
@@ -566,7 +504,7 @@ def test_readers_see_a_complete_prefix_during_writes(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(60)
     assert failures == []
-    assert numbers(Archive(tmp_path), "t") == list(range(1, 1_501))
+    assert numbers(Archive(tmp_path), "t") == list(range(1, 801))
 
 
 # -- what should not be there -----------------------------------------------------------------------------
@@ -598,6 +536,9 @@ def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
 )
 def test_foreign_file_is_named(name: str, tmp_path: Path) -> None:
     archive = archived(tmp_path, "t", [rows(1, 50)])
+    (tmp_path / "README.txt").write_text("ours", "utf-8")
+    (tmp_path / "thing=t" / ".DS_Store").write_bytes(b"x")
+    assert archive.compact()["dweets"].tolist() == [50], "other files do not matter"
     foreign = tmp_path / name.format("2026-01-01_2026-01-01")
     foreign.parent.mkdir(exist_ok=True)
     foreign.write_bytes(b"x")
@@ -605,15 +546,6 @@ def test_foreign_file_is_named(name: str, tmp_path: Path) -> None:
         with pytest.raises(ArchiveUnusable, match="move (it|one of them) away"):
             question()
     assert "damaged" in repr(archive)
-
-
-def test_unrelated_files_are_ignored(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [rows(1, 5)])
-    (tmp_path / "README.txt").write_text("ours", "utf-8")
-    (tmp_path / "thing=t" / ".DS_Store").write_bytes(b"x")
-    (tmp_path / "notes").mkdir()
-    assert numbers(archive, "t") == [1, 2, 3, 4, 5]
-    archive.compact()
     assert (tmp_path / "README.txt").exists()
 
 
@@ -692,40 +624,15 @@ def test_missing_extra_error_names_the_install_command(tmp_path: Path, monkeypat
 
 
 def test_explorer_shows_an_archive(tmp_path: Path) -> None:
-    archived(tmp_path, "old", [rows(1, 900)])
-    day = 86_400_000_000
-    archive = archived(tmp_path, "new", [rows(1, 50, every=day)])
+    archived(tmp_path, "old", [rows(1, 90)])
+    archive = archived(tmp_path, "new", [rows(1, 50, every=86_400_000_000)])
     explorer = toolkit.HistoryExplorer(archive, fields=["n"])
     assert explorer.things.options == ("new", "old")
-    assert len(explorer.frame) == 50
     explorer.day.value = "2026-01-11"
     assert explorer.frame["n"].tolist() == [10]
     names = {"archive": archive}
     exec(explorer.code(), names)
     assert names["shown"]["n"].tolist() == [10], "the code reads the archive too"
-    explorer.day.value = ""
-    explorer.things.value = ["new", "old"]
-    assert len(explorer.frame) == 950
-
-
-def test_random_pieces_are_archived_once_in_order(tmp_path: Path) -> None:
-    luck = random.Random(7)
-    expected: dict[str, list[int]] = {"a": [], "B": [], "b": []}
-    for _ in range(8):
-        with ArchiveWriter(tmp_path) as writer:
-            for _ in range(25):
-                thing = luck.choice(list(expected))
-                last = expected[thing][-1] if expected[thing] else 0
-                first = last + luck.choice([1, 1, 1, 1, 5])
-                piece = rows(max(first - 3, 1), first + luck.randrange(40))
-                expected[thing] += [row.sequence for row in piece if row.sequence > last]
-                writer.append(thing, piece)
-                writer.merge(thing, fully=luck.random() < 0.1)
-    archive = Archive(tmp_path)
-    assert {thing: numbers(archive, thing) for thing in expected} == expected
-    missing = {thing: its[-1] - len(its) for thing, its in expected.items()}
-    assert archive.things().set_index("thing")["missing"].to_dict() == missing
-    assert sum(len(files) for files in all_files(tmp_path).values()) > 3
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other permissions")
@@ -743,3 +650,5 @@ def test_a_query_takes_parameters(tmp_path: Path) -> None:
     assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > ?", [20])["n"].tolist() == [10]
     assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > $least", {"least": 25})["n"].tolist() == [5]
     assert archive.history("t", n=2)["n"].tolist() == [29, 30]
+    bar = archive.sql("SELECT current_setting('enable_progress_bar') AS shown")
+    assert bar["shown"].tolist() == [False], "a slow query prints nothing"

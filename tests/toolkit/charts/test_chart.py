@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
-import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from data.tools.npm import WrongArchive, read_archive, sha512
+from data.tools.npm import sha512
 from data.tools.uplot import UPLOT
-from tests.conftest import ROOT
 from toolkit.charts.chart import Chart
 from toolkit.charts.columns import chosen_columns
 from toolkit.charts.figure import chart_figure, legend_entries, series_axes
 from toolkit.charts.look import LOOK, PALETTE, style_at
 from toolkit.charts.matplotlib_style import styled
-from toolkit.charts.numerals import tick_labels
-from toolkit.charts.series import ChartMarks, figure_data, thinned
+from toolkit.charts.series import ChartMarks, figure_data
 from toolkit.dweets.analysis.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument
-from toolkit.frames import table_bytes
-from toolkit.widgets.cell_runs import CellRun
 
 HOURS = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
 MIXED = pd.DataFrame(
@@ -40,13 +34,6 @@ def test_uplot_matches_its_archive() -> None:
     assert "MIT" in (UPLOT / "LICENSE").read_text("utf-8")
 
 
-def test_another_archive_than_expected_is_refused(tmp_path: Path) -> None:
-    archive = tmp_path / "uplot-9.tgz"
-    archive.write_bytes(b"something else")
-    with pytest.raises(WrongArchive, match=r"uplot-9\.tgz has .*, expected sha512-AAAA"):
-        read_archive(archive, "sha512-AAAA")
-
-
 def test_the_visible_range_is_set_and_observed() -> None:
     chart = Chart(MIXED, ["celsius"])
     seen: list[object] = []
@@ -60,10 +47,11 @@ def test_the_visible_range_is_set_and_observed() -> None:
     assert len(seen) == 3
 
 
-@pytest.mark.parametrize("wrong", ["2026", 5, ("a", "b"), (HOURS[3], HOURS[2]), (HOURS[3],)])
-def test_invalid_range_is_refused(wrong: object) -> None:
-    with pytest.raises(InvalidArgument, match="visible_range"):
-        Chart(MIXED, ["celsius"]).visible_range = wrong
+def test_invalid_range_is_refused() -> None:
+    chart = Chart(MIXED, ["celsius"])
+    for wrong in ("2026", 5, ("a", "b"), (HOURS[3], HOURS[2]), (HOURS[3],)):
+        with pytest.raises(InvalidArgument, match="visible_range"):
+            chart.visible_range = wrong
 
 
 def test_columns_are_sent_as_buffers_of_doubles() -> None:
@@ -97,19 +85,6 @@ def test_a_chart_shows_a_picture_where_it_cannot_run() -> None:
     assert repr(Chart()) == "<Chart: no data>"
     assert "1970" not in Chart().svg().decode("utf-8")
     assert Chart().png().startswith(b"\x89PNG")
-
-
-def test_a_chart_is_closed_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def runs(run: str) -> Chart:
-        monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun("cell", run))
-        return Chart(MIXED, ["celsius"])
-
-    first, beside = runs("run 1"), runs("run 1")
-    assert first.comm is not None, "of the same run of the cell"
-    latest = runs("run 2")
-    assert (first.comm, beside.comm) == (None, None)
-    assert latest.comm is not None
-    latest.close()
 
 
 def test_a_chart_needs_times_and_columns_to_draw() -> None:
@@ -157,35 +132,6 @@ def test_every_colour_is_seen_on_white_and_on_black() -> None:
     for colour in (*PALETTE, LOOK["rest"]):
         assert 1.05 / (light_of(colour) + 0.05) > 3, colour
         assert (light_of(colour) + 0.05) / (light_of("#111111") + 0.05) > 3, colour
-
-
-#: What eyes without long, middle or short cones see of linear red, green and blue (Machado et al. 2009).
-_EYES = {
-    "all cones": np.eye(3),
-    "no long": np.array([[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]]),
-    "no middle": np.array([[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]),
-    "no short": np.array([[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]]),
-}
-
-
-@pytest.mark.parametrize("eyes", _EYES)
-def test_no_two_colours_look_alike(eyes: str) -> None:
-    parts = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in PALETTE]) / 255
-    linear = np.clip(np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ _EYES[eyes].T, 0, 1)
-    cones = np.array([[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]])
-    oklab = np.array([[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]])
-    seen = np.cbrt(linear @ cones.T) @ oklab.T
-    distance = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + np.eye(len(seen))
-    assert distance.min() > (0.13 if eyes == "all cones" else 0.07), "a person just notices 0.03"
-
-
-def test_a_long_line_is_thinned_and_keeps_its_spikes() -> None:
-    values = np.sin(np.arange(100_000.0) / 1000)
-    values[[17, 60_000, 99_999]] = 50.0, -50.0, 70.0
-    short = thinned(pd.Series(values), 600)
-    assert len(short) <= 1200
-    assert {50.0, -50.0, 70.0} <= set(short)
-    assert short.index.is_monotonic_increasing
 
 
 def test_each_field_has_a_panel_with_its_unit() -> None:
@@ -265,64 +211,58 @@ def test_a_picture_changes_no_setting_of_matplotlib() -> None:
     matplotlib.rcParams["interactive"] = before["interactive"]
 
 
-STEEP = np.arange(60) / 59
+def test_labels_of_a_picture_differ() -> None:
+    from matplotlib import pyplot
 
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        1_234_567_890 + 6 * STEEP,
-        1e-9 * STEEP,
-        1e12 + 100 * STEEP,
-        1e18 + 1e9 * STEEP,
-        np.where(STEEP < 0.5, np.nan, STEEP),
+    steep = np.arange(60) / 59
+    for values in (
+        1_234_567_890 + 6 * steep,
+        1e-9 * steep,
+        1e12 + 100 * steep,
+        1e18 + 1e9 * steep,
+        np.where(steep < 0.5, np.nan, steep),
         np.full(60, 1_234_567_890.0),
         0.1 + 1.4e-17 * (np.arange(60) % 2),
         np.zeros(60),
-    ],
-)
-def test_labels_of_a_picture_differ(values: np.ndarray) -> None:
+    ):
+        frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
+        axes = series_axes(figure_data(frame, ["a"]))
+        axes.figure.canvas.draw()
+        texts = [text.get_text() for text in axes.get_yticklabels()]
+        assert len(set(texts)) == len(texts)
+        assert axes.yaxis.get_major_formatter().get_offset() == ""
+        pyplot.close(axes.figure)
+
+
+def test_the_ends_of_the_calendar_are_drawn() -> None:
     from matplotlib import pyplot
 
-    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
-    axes = series_axes(figure_data(frame, ["a"]))
-    axes.figure.canvas.draw()
-    texts = [text.get_text() for text in axes.get_yticklabels()]
-    assert len(set(texts)) == len(texts)
-    assert axes.yaxis.get_major_formatter().get_offset() == ""
-    pyplot.close(axes.figure)
+    for ends in (("0001-01-01", "9999-12-31"), ("0001-01-01", "2026-01-01"), ("9999-12-31",)):
+        times = pd.DatetimeIndex(np.array(ends, "datetime64[us]"), name="created")
+        frame = pd.DataFrame({"celsius": np.arange(len(ends), dtype="float64")}, index=times)
+        assert Chart(frame, ["celsius"]).png().startswith(b"\x89PNG")
+        axes = series_axes(figure_data(frame, ["celsius"]))
+        axes.figure.canvas.draw()
+        least, most = axes.get_xlim()
+        assert least <= axes.convert_xunits(times[0]) <= axes.convert_xunits(times[-1]) <= most
+        pyplot.close(axes.figure)
 
 
-@pytest.mark.parametrize("ends", [("0001-01-01", "9999-12-31"), ("0001-01-01", "2026-01-01"), ("9999-12-31",)])
-def test_the_ends_of_the_calendar_are_drawn(ends: tuple[str, ...]) -> None:
-    from matplotlib import pyplot
-
-    times = pd.DatetimeIndex(np.array(ends, "datetime64[us]"), name="created")
-    frame = pd.DataFrame({"celsius": np.arange(len(ends), dtype="float64")}, index=times)
-    assert Chart(frame, ["celsius"]).png().startswith(b"\x89PNG")
-    axes = series_axes(figure_data(frame, ["celsius"]))
-    axes.figure.canvas.draw()
-    least, most = axes.get_xlim()
-    assert least <= axes.convert_xunits(times[0]) <= axes.convert_xunits(times[-1]) <= most
-    pyplot.close(axes.figure)
+#: What eyes without long, middle or short cones see of linear red, green and blue (Machado et al. 2009).
+_EYES = {
+    "all cones": np.eye(3),
+    "no long": np.array([[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]]),
+    "no middle": np.array([[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]),
+    "no short": np.array([[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]]),
+}
 
 
-def test_ticks_of_a_counter_are_whole_numbers() -> None:
-    assert tick_labels([1234567890, 1234567892]) == ["1,234,567,890", "1,234,567,892"]
-
-
-def test_a_table_holds_no_formula() -> None:
-    frame = pd.DataFrame({"mode": ["=1+1", "-7.5", "auto"], "@sum": 5}, index=HOURS[:3])
-    rows = table_bytes(frame, ".csv").decode().splitlines()
-    assert rows[0] == "created,mode,'@sum"
-    assert [row.split(",")[1] for row in rows[1:]] == ["'=1+1", "-7.5", "auto"]
-
-
-def test_the_module_for_a_browser_is_one_file() -> None:
-    from toolkit.charts.assets import chart_module, chart_styles, widget_module
-
-    assert re.findall(r"^(?:import|export) .*", chart_module(), re.MULTILINE) == ["export { createChart };"]
-    assert re.findall(r"^(?:import|export) .*", widget_module(), re.MULTILINE) == ["export default {"]
-    assert ".toolkit-chart" in chart_styles()
-    assert not re.search(r"https?://(?!github\.com/leeoniya)", chart_module() + chart_styles())
-    assert len(list((ROOT / "toolkit/charts/static").rglob("LICENSE"))) == 1
+def test_no_two_colours_look_alike() -> None:
+    parts = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in PALETTE]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    cones = np.array([[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]])
+    oklab = np.array([[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]])
+    for eyes, seen_by in _EYES.items():
+        seen = np.cbrt(np.clip(linear @ seen_by.T, 0, 1) @ cones.T) @ oklab.T
+        distance = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + np.eye(len(seen))
+        assert distance.min() > (0.13 if eyes == "all cones" else 0.07), "a person just notices 0.03"

@@ -61,7 +61,7 @@ FIELDS: dict[str, tuple[str | None, list[str], str | None, str]] = {
 
 
 @pytest.mark.parametrize("case", FIELDS)
-def test_an_index_of_times_travels(tk: toolkit.Connection, thing: str, case: str) -> None:
+def test_an_index_of_times_travels(tk: toolkit.Connection, tmp_path: Path, thing: str, case: str) -> None:
     name, others, time, field = FIELDS[case]
     frame = frame_of(HOURS.rename(name), n=[1, 2, 3], **dict.fromkeys(others, 1.5))
     with told_of_other_names(name):
@@ -71,23 +71,15 @@ def test_an_index_of_times_travels(tk: toolkit.Connection, thing: str, case: str
     assert back.index.name == field
     assert back.columns.tolist() == ["created", "n", *others]
     assert len(back.reset_index()) == 3
-
-
-@pytest.mark.parametrize("case", FIELDS)
-def test_an_archive_has_the_fields_of_a_post(tk: toolkit.Connection, tmp_path: Path, thing: str, case: str) -> None:
-    name, others, time, field = FIELDS[case]
-    frame = frame_of(HOURS.rename(name), n=[1, 2, 3], **dict.fromkeys(others, 1.5))
     archive = toolkit.Archive(tmp_path)
     archive.add_frame("roof", frame, time=time)
-    back = archive.history("roof")
-    assert back.index.tolist() == HOURS.tz_localize("UTC").tolist()
+    archived = archive.history("roof")
+    assert archived.index.tolist() == HOURS.tz_localize("UTC").tolist()
     if time is None and name in (None, "created"):  # the times are `created` itself
-        assert back.columns.tolist() == ["n", *others]
-        return
-    assert archive.history("roof", time=field).index.tolist() == HOURS.tolist()
-    with told_of_other_names(name):
-        tk.dweets.post_frame(thing, frame, time=time)
-    assert back.columns.tolist() == tk.dweets.history(thing).columns.tolist()
+        assert archived.columns.tolist() == ["n", *others]
+    else:
+        assert archive.history("roof", time=field).index.tolist() == HOURS.tolist()
+        assert archived.columns.tolist() == tk.dweets.history(thing).columns.tolist()
 
 
 def test_a_taken_name_asks_for_another(tk: toolkit.Connection, tmp_path: Path, thing: str) -> None:
@@ -223,11 +215,11 @@ def test_a_field_is_read_as_times(tk: toolkit.Connection, thing: str, case: str)
     assert all(warning.filename == __file__ for warning in caught)
 
 
-@pytest.mark.parametrize("value", [1_767_225_600, 1_767_225_600.5, "soon", True, {"a": 1}])
-def test_a_field_without_times_is_refused(tk: toolkit.Connection, thing: str, value: Any) -> None:
-    tk.dweets.post(thing, {"at": [value] if isinstance(value, dict) else value})
-    with pytest.raises(InvalidArgument, match="unit='s'|no value of it is an ISO 8601 time"):
-        tk.dweets.history(thing, time="at")
+def test_a_field_without_times_is_refused(tk: toolkit.Connection, thing: str) -> None:
+    for number, value in enumerate((1_767_225_600, 1_767_225_600.5, "soon", True, [{"a": 1}])):
+        tk.dweets.post(f"{thing} {number}", {"at": value})
+        with pytest.raises(InvalidArgument, match="unit='s'|no value of it is an ISO 8601 time"):
+            tk.dweets.history(f"{thing} {number}", time="at")
 
 
 # -- reading by a field -----------------------------------------------------------------------------------
@@ -300,32 +292,33 @@ def test_a_live_frame_has_the_time_of_the_device(tk: toolkit.Connection, thing: 
 # -- analysis ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["gaps", "rate", "plot", "chart", "resample"])
-def test_times_of_arrival_are_told_once(tk: toolkit.Connection, thing: str, call: str) -> None:
+def test_times_of_arrival_are_told_once(tk: toolkit.Connection, thing: str) -> None:
     index = pd.date_range("2026-01-01", periods=72, freq="h", name="measured")
     tk.dweets.post_frame(thing, frame_of(index), progress=False)
     history = tk.dweets.history(thing)
-    with pytest.warns(DataWarning) as said:
-        getattr(history.dweets, call)(*(["1D"] if call == "resample" else []))
-    (warning,) = said
-    assert re.fullmatch(
-        r"these 72 dweets arrived within \d+ s, but 'measured' spans 3 days: use \.on\('measured'\)",
-        str(warning.message),
-    )
-    own = history.dweets.on("measured").dweets
-    getattr(own, call)(*(["1D"] if call == "resample" else []))  # no warning, which would be an error
+    own = history.dweets.on("measured")
+    for call in ("gaps", "rate", "plot", "chart", "resample"):
+        rule = ["1D"] if call == "resample" else []
+        with pytest.warns(DataWarning) as said:
+            getattr(history.dweets, call)(*rule)
+        (warning,) = said
+        assert re.fullmatch(
+            r"these 72 dweets arrived within \d+ s, but 'measured' spans 3 days: use \.on\('measured'\)",
+            str(warning.message),
+        )
+        getattr(own.dweets, call)(*rule)  # no warning, which would be an error
 
 
-@pytest.mark.parametrize("zone", [BERLIN, "America/Sao_Paulo", "Asia/Kathmandu", "America/Havana"])
-def test_days_begin_at_local_midnight(zone: str) -> None:
+def test_days_begin_at_local_midnight() -> None:
     index = pd.date_range("2018-10-01", "2018-12-01", freq="h", tz="UTC", name="at")
-    daily = frame_of(index, n=1.0).dweets.resample("1D", "count", tz=zone)
-    local = index.tz_convert(zone)
-    assert daily["n"].tolist() == pd.Series(1, local).groupby(local.date).count().tolist()
-    assert [str(time.date()) for time in daily.index] == sorted({str(time.date()) for time in local})
-    assert str(daily.index.tz) == zone
-    hourly = frame_of(index, n=1.0).dweets.resample("1h", "count", tz=zone)
-    assert set(hourly["n"].iloc[1:-1]) == {1}
+    for zone in (BERLIN, "America/Sao_Paulo", "Asia/Kathmandu", "America/Havana"):
+        daily = frame_of(index, n=1.0).dweets.resample("1D", "count", tz=zone)
+        local = index.tz_convert(zone)
+        assert daily["n"].tolist() == pd.Series(1, local).groupby(local.date).count().tolist()
+        assert [str(time.date()) for time in daily.index] == sorted({str(time.date()) for time in local})
+        assert str(daily.index.tz) == zone
+        hourly = frame_of(index, n=1.0).dweets.resample("1h", "count", tz=zone)
+        assert set(hourly["n"].iloc[1:-1]) == {1}
 
 
 def test_local_times_are_read_in_their_zone() -> None:

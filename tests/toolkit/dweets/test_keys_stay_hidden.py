@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -95,24 +94,3 @@ def test_no_key_in_the_folder(tmp_path: Path) -> None:
 
 def held_by(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
-def test_secret_cannot_be_pickled_copied_or_formatted() -> None:
-    secret = Secret("Zx9-master")
-    for show in (repr, str, format, lambda s: f"{s:>40}", lambda s: f"{s!s} {s!r}", lambda s: s._repr_html_()):
-        assert "Zx9" not in show(secret)
-    with pytest.raises(TypeError):
-        pickle.dumps(secret)
-    with pytest.raises(AttributeError):
-        secret.value  # noqa: B018
-    assert Secret("Zx9-master") == secret != Secret("other")
-    assert len({secret, Secret("Zx9-master"), Secret("other")}) == 2
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["http://user:Zx9@127.0.0.1", "http://Zx9@127.0.0.1", "http://127.0.0.1?key=Zx9", "ftp://Zx9", "http://h:Zx9"],
-)
-def test_invalid_base_url_is_not_shown(url: str) -> None:
-    shown = shown_by(lambda: toolkit.connect(url))
-    assert "Zx9" not in shown

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
 import inspect
 import re
 import statistics as standard
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,12 +12,7 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from toolkit.charts.columns import chosen_columns
-from toolkit.dweets.analysis import gaps as series_gaps
-from toolkit.dweets.analysis import numeric as series_numeric
-from toolkit.dweets.analysis import outliers as series_outliers
 from toolkit.dweets.analysis import series as series_analysis
-from toolkit.dweets.analysis import shifts as series_shifts
 from toolkit.dweets.analysis.gaps import gaps
 from toolkit.dweets.analysis.outliers import hampel, outliers
 from toolkit.dweets.analysis.series import (
@@ -48,13 +40,6 @@ def cities() -> pd.DataFrame:
     return pd.concat(parts)
 
 
-@pytest.mark.parametrize("module", [series_analysis, series_gaps, series_numeric, series_outliers, series_shifts])
-def test_analysis_examples_run(module: ModuleType) -> None:
-    results = doctest.testmod(module)
-    assert results.attempted > 0
-    assert results.failed == 0
-
-
 def hours(*numbers: float) -> pd.DatetimeIndex:
     return pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(list(numbers), unit="h")
 
@@ -63,21 +48,17 @@ def hours(*numbers: float) -> pd.DatetimeIndex:
 
 
 def test_gaps_count_missing_intervals_of_usual_length() -> None:
-    found = gaps(pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2, 3, 7, 8, 10, 11)))
+    frame = pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2, 3, 7, 8, 10, 11))
+    found = gaps(frame)
     assert found["missing"].tolist() == [3, 1]
     assert found["start"].tolist() == list(hours(3, 8))
     assert found["end"].tolist() == list(hours(7, 10))
     assert found["length"].tolist() == [pd.Timedelta("4h"), pd.Timedelta("2h")]
-
-
-@pytest.mark.parametrize(("factor", "number"), [(1.5, 2), (2.5, 1), (5, 0)])
-def test_the_factor_says_how_long_a_gap_is(factor: float, number: int) -> None:
-    assert len(gaps(pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2, 3, 7, 8, 10, 11)), factor=factor)) == number
-
-
-def test_gaps_ignore_row_order_and_duplicate_times() -> None:
-    times = hours(7, 0, 1, 2, 2, 2, 2, 3, 8)
-    assert gaps(pd.DataFrame({"v": 1.0}, index=times))["missing"].tolist() == [3]
+    assert [len(gaps(frame, factor=factor)) for factor in (1.5, 2.5, 5)] == [2, 1, 0]
+    twice = pd.DataFrame({"v": 1.0}, index=hours(7, 0, 1, 2, 2, 2, 2, 3, 8))
+    assert gaps(twice)["missing"].tolist() == [3], "in any order, and times may occur twice"
+    close = pd.DatetimeIndex(["2026-01-01T00:00:00.000000001", "2026-01-01T00:00:00.000000002"])
+    assert gaps(pd.DataFrame({"v": 1.0}, index=close)).empty  # and does not warn of a division
 
 
 def test_gaps_are_found_per_thing() -> None:
@@ -87,13 +68,8 @@ def test_gaps_are_found_per_thing() -> None:
     silent = pd.Timedelta("63h")  # until the end of the other one
     assert found[["thing", "missing"]].to_numpy().tolist() == [["fast", 6], ["fast", 63]]
     assert found["length"].tolist() == [pd.Timedelta("7h"), silent]
-
-
-def test_missing_hour_of_the_real_series_is_found(cities: pd.DataFrame) -> None:
-    found = gaps(cities)
-    assert found["thing"].tolist() == ["seattle", "san_francisco"]
-    assert found["start"].astype(str).unique().tolist() == ["2010-03-14 02:00:00"]
-    assert found["missing"].tolist() == [1, 1]
+    once = pd.DataFrame({"thing": ["once", *3 * ["hourly"]], "v": 1.0}, index=hours(0, 1, 2, 3))
+    assert gaps(once, longer_than="2h")[["thing", "missing"]].to_numpy().tolist() == [["once", 1]]
 
 
 MEASURED = [None, 20.0, 20.5, None, None, 21.0, None, None, None]
@@ -107,11 +83,8 @@ def test_gaps_of_a_field_count_its_missing_values() -> None:
     assert found["missing"].tolist() == [2, 3]
     assert gaps(frame, field="celsius")["missing"].sum() == frame["celsius"].isna().sum()
     assert gaps(frame, field="humidity", longer_than="1h").empty
-
-
-def test_a_field_without_any_value_is_one_gap() -> None:
-    found = gaps(pd.DataFrame({"celsius": [None] * 4}, index=hours(0, 1, 2, 3)), field="celsius")
-    assert found[["start", "end", "missing"]].to_numpy().tolist() == [[*hours(0, 3), 4]]
+    whole = gaps(pd.DataFrame({"celsius": [None] * 4}, index=hours(0, 1, 2, 3)), field="celsius")
+    assert whole[["start", "end", "missing"]].to_numpy().tolist() == [[*hours(0, 3), 4]], "without any value"
 
 
 def test_silence_until_the_end_is_a_gap() -> None:
@@ -120,38 +93,6 @@ def test_silence_until_the_end_is_a_gap() -> None:
     for until in (hours(9)[0], "2026-01-01T09:00Z", "2026-01-01 09:00"):
         assert gaps(frame, longer_than="2h", until=until)["missing"].tolist() == [7]
     assert gaps(frame, until="2026-01-01 01:00").empty
-
-
-def test_single_time_has_no_gaps() -> None:
-    frame = pd.DataFrame({"thing": ["once", *3 * ["hourly"]], "v": 1.0}, index=hours(0, 1, 2, 3))
-    assert gaps(frame, longer_than="2h")[["thing", "missing"]].to_numpy().tolist() == [["once", 1]]
-
-
-def test_times_closer_than_a_microsecond_are_one_time() -> None:
-    times = pd.DatetimeIndex(["2026-01-01T00:00:00.000000001", "2026-01-01T00:00:00.000000002"])
-    assert gaps(pd.DataFrame({"v": 1.0}, index=times)).empty  # and does not warn of a division
-
-
-def test_gaps_say_how_many_values_they_ignored() -> None:
-    frame = pd.DataFrame({"celsius": MEASURED, "note": "a"}, index=hours(*range(9)))
-    with pytest.warns(UserWarning, match=r"6 missing values, most of them in 'celsius', .*gaps\(field='celsius'\)"):
-        assert gaps(frame).empty
-    assert len(gaps(frame, field="celsius")) == 3  # and does not warn: warnings are errors in tests
-
-
-def test_gaps_say_how_many_rows_have_no_time() -> None:
-    frame = pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2).append(pd.DatetimeIndex([None], tz="UTC")))
-    with pytest.warns(UserWarning, match="1 of 4 rows have no time and are left out"):
-        assert gaps(frame).empty
-
-
-@pytest.mark.parametrize("call", ["on", "gaps"])
-def test_a_warning_points_at_the_line_of_the_caller(call: str) -> None:
-    frame = pd.DataFrame({"time": ["2026-01-01", None], "v": [1.0, None]}, index=hours(0, 1))
-    arguments: list[Any] = ["time"] if call == "on" else []
-    with pytest.warns(UserWarning, match="1 ") as warned:
-        getattr(frame.dweets, call)(*arguments)
-    assert [warning.filename for warning in warned] == [__file__]
 
 
 # -- outliers ---------------------------------------------------------------------------------------------
@@ -184,6 +125,9 @@ def test_only_a_spike_in_a_constant_series_is_an_outlier() -> None:
     assert outliers(flat).empty
     flat.iloc[7] = 6.0
     assert outliers(flat).index.tolist() == [flat.index[7]]
+    frame = pd.DataFrame({"v": pd.array([1, None, 2, 1, 2, 99, 1, 2, 1], dtype="Int64")}, index=hours(*range(9)))
+    assert outliers(frame)["value"].tolist() == [99.0], "missing values do not count"
+    assert outliers(frame.dropna().head(7)).empty, "there are fewer than eight values"
 
 
 def test_a_few_outliers_do_not_hide_each_other() -> None:
@@ -202,11 +146,6 @@ def test_planted_outliers_are_found_in_real_weather(weather: pd.DataFrame) -> No
     places = [100, 500, 1_000, 1_400]
     broken.iloc[places, 0] = 85.0
     assert set(outliers(broken).index) - set(before) == set(weather.index[places])
-
-
-def test_outliers_ignore_missing_values() -> None:
-    frame = pd.DataFrame({"v": pd.array([1, None, 2, 1, 2, 99, 1, 2, 1], dtype="Int64")}, index=hours(*range(9)))
-    assert outliers(frame)["value"].tolist() == [99.0]
 
 
 # -- resampling and statistics ----------------------------------------------------------------------------
@@ -229,19 +168,8 @@ def test_resampling_matches_plain_python(weather: pd.DataFrame, how: series_anal
     found = resample(weather, "1MS", how, ["wind"])
     assert found["wind"].tolist() == pytest.approx([by_hand[how](values) for values in months.values()])
     assert str(found["wind"].dtype) == ("int64" if how == "count" else "float64")
-
-
-@pytest.mark.parametrize("how", AGGREGATIONS)
-def test_interval_without_values_is_missing_not_zero(how: series_analysis.Aggregation) -> None:
-    found = resample(pd.DataFrame({"v": [1, 2]}, index=hours(0, 48)), "1D", how)
-    middle = found["v"].iloc[1]
-    assert middle == 0 if how == "count" else np.isnan(middle)
-
-
-def test_things_are_resampled_separately(cities: pd.DataFrame) -> None:
-    monthly = resample(cities, "1MS")
-    warmest = monthly.groupby("thing")["temp"].idxmax().dt.month
-    assert warmest.to_dict() == {"san_francisco": 9, "seattle": 8}
+    middle = resample(pd.DataFrame({"v": [1, 2]}, index=hours(0, 48)), "1D", how)["v"].iloc[1]
+    assert middle == 0 if how == "count" else np.isnan(middle), "an interval without values is missing, not zero"
 
 
 def test_rate_counts_each_interval() -> None:
@@ -277,16 +205,6 @@ def test_time_column_of_a_device_becomes_the_index() -> None:
     assert own["created"].tolist() == [index[2], index[0]]
 
 
-def test_offsets_become_utc_also_where_they_differ() -> None:
-    frame = pd.DataFrame({"at": ["2026-03-28T12:00:00+01:00", "2026-03-30T12:00:00+02:00"], "v": [1, 2]})
-    assert on_time_axis(frame, "at").index.hour.tolist() == [11, 10]
-
-
-def test_booleans_and_text_are_not_numeric() -> None:
-    frame = pd.DataFrame({"a": [1], "b": [1.5], "c": [True], "d": ["x"], "e": pd.array([None], dtype="boolean")})
-    assert chosen_columns(frame, None).names == ["a", "b"]
-
-
 def twin_things(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([["a", "b"]] * len(frame), columns=["thing", "thing"], index=frame.index)
 
@@ -295,29 +213,18 @@ REFUSED = {
     "a factor of 1": lambda frame: gaps(frame, factor=1),
     "a field that is not there": lambda frame: gaps(frame, field="humidity"),
     "a length that is none": lambda frame: gaps(frame, longer_than="soon"),
-    "a length of nothing": lambda frame: gaps(frame, longer_than="0h"),
     "a length without a unit": lambda frame: gaps(frame, longer_than=2),
-    "an end that is none": lambda frame: gaps(frame, until="soon"),
     "an end with a zone where the times have none": lambda frame: gaps(frame, until="2026-01-01T00:00Z"),
-    "a factor that is no number": lambda frame: gaps(frame, factor=float("nan")),
     "no time axis": lambda frame: gaps(frame.reset_index(drop=True)),
     "a window of 2": lambda frame: outliers(frame, window=2),
     "a threshold of 0": lambda frame: outliers(frame, threshold=0),
-    "a text as a field": lambda frame: outliers(frame, ["weather"]),
-    "a column that is not there": lambda frame: statistics(frame, "humidity"),
     "a rule that is none": lambda frame: resample(frame, "fortnight"),
-    "a rule of no time": lambda frame: resample(frame, "0h"),
-    "a rate in intervals of no time": lambda frame: rate(frame, "0min"),
-    "an aggregation that is none": lambda frame: resample(frame, "1D", "mode"),
     "a time axis of words": lambda frame: on_time_axis(frame, "weather"),
-    "a time axis that is not there": lambda frame: on_time_axis(frame, "at"),
     "a rule of nothing": lambda frame: resample(frame, "0h"),
     "gaps of twin columns": lambda frame: gaps(pd.concat([frame, frame], axis="columns"), field="weather"),
     "gaps of twin things": lambda frame: gaps(twin_things(frame)),
-    "the rate of twin things": lambda frame: rate(twin_things(frame)),
     "a time axis of truth values": lambda frame: on_time_axis(frame.assign(wet=True), "wet", unit="s"),
     "a time axis of several columns": lambda frame: on_time_axis(pd.concat({"at": frame}, axis="columns"), "at"),
-    "gaps of several columns": lambda frame: gaps(pd.concat({"at": frame}, axis="columns"), field="at"),
 }
 
 
@@ -328,11 +235,11 @@ def test_invalid_arguments_are_refused_with_a_reason(weather: pd.DataFrame, case
     assert re.search(r"[a-z]{3}", str(refused.value))
 
 
-@pytest.mark.parametrize("with_thing", [False, True])
-def test_an_empty_frame_gives_the_same_columns_and_dtypes(cities: pd.DataFrame, with_thing: bool) -> None:
-    full = cities if with_thing else cities[cities["thing"] == "seattle"].drop(columns="thing")
-    for analyse in (gaps, outliers, statistics, rate, lambda frame: resample(frame, "1D", "last")):
-        assert analyse(full.iloc[:0]).dtypes.to_dict() == analyse(full).dtypes.to_dict()
+def test_an_empty_frame_gives_the_same_columns_and_dtypes(cities: pd.DataFrame) -> None:
+    for with_thing in [False, True]:
+        full = cities if with_thing else cities[cities["thing"] == "seattle"].drop(columns="thing")
+        for analyse in (gaps, outliers, statistics, rate, lambda frame: resample(frame, "1D", "last")):
+            assert analyse(full.iloc[:0]).dtypes.to_dict() == analyse(full).dtypes.to_dict()
 
 
 # -- the accessor -----------------------------------------------------------------------------------------
@@ -346,11 +253,6 @@ def test_history_frame_has_the_accessor(tk: toolkit.Connection, weather: pd.Data
     assert history.dweets.resample("1YS", "max", "temp_max")["temp_max"].iloc[0] == 34.4
     assert history.dweets.statistics("wind")["count"].tolist() == [390]
     assert history.dweets.outliers("wind", threshold=6)["value"].tolist() == [6.0]
-
-
-def test_a_frame_without_time_says_what_it_needs() -> None:
-    with pytest.raises(InvalidArgument, match="needs a DatetimeIndex"):
-        pd.DataFrame({"a": [1]}).dweets.statistics()
 
 
 def test_unix_times_become_the_index() -> None:
@@ -368,27 +270,13 @@ def test_resampling_takes_several_aggregations(cities: pd.DataFrame) -> None:
     found = cities.dweets.resample("1MS", ["min", "max"])
     assert found.columns.tolist() == ["thing", "temp.min", "temp.max"]
     assert found["temp.max"].tolist() == cities.dweets.resample("1MS", "max")["temp"].tolist()
-
-
-def test_no_outlier_in_fewer_than_eight_points() -> None:
-    frame = pd.DataFrame({"v": [1.0, 1.0, 1.0, 99.0, 1.0, 1.0, 1.0]}, index=hours(*range(7)))
-    assert len(outliers(frame)) == 0
+    warmest = resample(cities, "1MS").groupby("thing")["temp"].idxmax().dt.month
+    assert warmest.to_dict() == {"san_francisco": 9, "seattle": 8}, "each thing has its own"
 
 
 def test_a_method_of_the_accessor_shows_its_own_parameters(weather: pd.DataFrame) -> None:
     assert str(inspect.signature(weather.dweets.rate)).startswith("(rule: 'str' = '1h')")
     assert "Count rows in each interval" in str(inspect.getdoc(weather.dweets.rate))
-
-
-def test_plot_takes_axes_unit_and_title(weather: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    from matplotlib import pyplot
-
-    _, mine = pyplot.subplots()
-    axes = weather.dweets.plot("wind", ax=mine, unit="m/s", title="Wind")
-    assert axes is mine
-    assert (mine.get_ylabel(), mine.get_title(loc="left")) == ("wind (m/s)", "Wind")
-    pyplot.close("all")
 
 
 def test_fields_have_separate_axes_or_share_those_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,6 +289,9 @@ def test_fields_have_separate_axes_or_share_those_given(monkeypatch: pytest.Monk
     _, mine = pyplot.subplots()
     assert frame.dweets.plot(ax=mine) is mine
     assert [text.get_text() for text in mine.texts] == ["celsius", "pascal"], "the lines have their names at their ends"
+    _, mine = pyplot.subplots()
+    assert frame.dweets.plot("celsius", ax=mine, unit="°C", title="Roof") is mine
+    assert (mine.get_ylabel(), mine.get_title(loc="left")) == ("celsius (°C)", "Roof")
     pyplot.close("all")
 
 

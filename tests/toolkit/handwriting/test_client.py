@@ -6,11 +6,9 @@ import base64
 import inspect
 import io
 import pydoc
-import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,21 +18,16 @@ import pytest
 from PIL import Image
 
 import toolkit
+from tests.literal_server import LiteralServer, Reply
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.handwriting.client.handwriting import HandwritingClient
 from toolkit.handwriting.client.style import PRESETS, PageStyle, Style, query_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
-from toolkit_gateway import DEMO_SEED
-from toolkit_gateway.runtime import Runtime
 
 
-def test_style_has_every_parameter_of_the_wire() -> None:
+def test_style_is_written_as_query_parameters() -> None:
     assert set(PageStyle.__annotations__) == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
-
-
-@pytest.mark.parametrize(
-    ("style", "kind", "query"),
-    [
+    for style, kind, query in [
         (Style(), "png", {}),
         (PageStyle(width=504, height="auto"), "png", {"width": "504px", "height": "auto"}),
         (PageStyle(width=1e-5, handwriting_size=12.5), "pdf", {"handwriting_size": "12.5pt", "width": "0.00001pt"}),
@@ -47,22 +40,17 @@ def test_style_has_every_parameter_of_the_wire() -> None:
         ({"margin": np.int64(20)}, "png", {"margin": "20px"}),
         ({"natural": np.True_}, "png", {"natural": "true"}),
         ({"handwriting_color": pd.Series([1, 0.5, 0, 0.2])}, "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
-        *(
-            (Style(handwriting_color=colour), "pdf", {"handwriting_color": sent})
-            for colour, sent in (("navy", "#000080"), ("#1b3", "#11bb33"), ("RebeccaPurple", "#663399"))
-        ),
-        *((Style(handwriting_color=text), "png", {"handwriting_color": text}) for text in ("1b3a8a", "#1b3a8a80")),
-    ],
-)
-def test_style_is_written_as_query_parameters(style: PageStyle, kind: str, query: dict[str, str]) -> None:
-    assert query_of(style, kind) == query
-
-
-CALLS = [name for name in dir(HandwritingClient) if not name.startswith("_")]
+        (Style(handwriting_color="navy"), "pdf", {"handwriting_color": "#000080"}),
+        (Style(handwriting_color="#1b3"), "pdf", {"handwriting_color": "#11bb33"}),
+        (Style(handwriting_color="RebeccaPurple"), "pdf", {"handwriting_color": "#663399"}),
+        (Style(handwriting_color="1b3a8a"), "png", {"handwriting_color": "1b3a8a"}),
+        (Style(handwriting_color="#1b3a8a80"), "png", {"handwriting_color": "#1b3a8a80"}),
+    ]:
+        assert query_of(style, kind) == query, style
 
 
 def test_calls_share_their_options_and_fit_a_screen() -> None:
-    calls = [getattr(HandwritingClient, name) for name in CALLS]
+    calls = [getattr(HandwritingClient, name) for name in dir(HandwritingClient) if not name.startswith("_")]
     parameters = [each for call in calls for each in list(inspect.signature(call).parameters.values())[1:]]
     assert len(parameters) <= 70
     assert {each.default for each in parameters if each.name == "height"} == {"auto"}
@@ -108,39 +96,26 @@ def test_returned_seed_repeats_the_writing(hands: toolkit.Connection) -> None:
     assert hands.handwriting.png("Hello", "Molly").data != first.data
 
 
-def test_demo_gateway_repeats_its_fresh_seeds(demo: toolkit.Gateway) -> None:
-    expected = Runtime(seed=DEMO_SEED).random
-    with toolkit.connect(demo) as tk:
-        seeds = [tk.handwriting.png("Hello", "Molly").seed for _ in range(2)]
-    assert seeds == [expected.getrandbits(63) for _ in range(2)]
-
-
-@pytest.mark.parametrize("kind", ["png", "pdf", "svg", "replay"])
-def test_rendering_has_a_notebook_repr(hands: toolkit.Connection, kind: str, tmp_path: Path) -> None:
-    done = getattr(hands.handwriting, {"replay": "animation"}.get(kind, kind))(
-        "Hello", "Molly", height=40, random_seed=7
-    )
-    shown = done._repr_mimebundle_()
-    assert shown["text/plain"] == repr(done)
-    vector = {"image/svg+xml"} if kind in ("svg", "replay") else set()
-    assert set(shown) == {"text/plain", "image/png", *vector}
-    suffix = {"replay": "svg"}.get(kind, kind)
-    assert done.save(tmp_path / f"hello.{suffix}").read_bytes() == done.data
-    with pytest.raises(InvalidArgument, match=rf"\*\.{suffix}"):
-        done.save(tmp_path / "hello.txt")
-
-
-def test_a_notebook_keeps_a_small_picture(hands: toolkit.Connection) -> None:
+def test_rendering_has_a_notebook_repr(hands: toolkit.Connection, tmp_path: Path) -> None:
+    for kind, suffix in (("png", "png"), ("pdf", "pdf"), ("svg", "svg"), ("animation", "svg")):
+        done = getattr(hands.handwriting, kind)("Hello", "Molly", height=40, random_seed=7)
+        shown = done._repr_mimebundle_()
+        assert shown["text/plain"] == repr(done)
+        assert set(shown) == {"text/plain", "image/png", *({"image/svg+xml"} if suffix == "svg" else ())}
+        assert done.save(tmp_path / f"hello.{suffix}").read_bytes() == done.data
+        with pytest.raises(InvalidArgument, match=rf"\*\.{suffix}"):
+            done.save(tmp_path / "hello.txt")
     done = hands.handwriting.png("The engine works. " * 25, "Molly", random_seed=7)
     assert len(base64.b64decode(done._repr_mimebundle_()["image/png"])) < 1.15 * len(done.data)
 
 
-@pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png", "folder.png"])
-def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("in the way", "utf-8")
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(OSError, match=rf" directory: '{tmp_path / place}'$"):
-        hands.handwriting.png("Hi", "Molly", random_seed=7).save(tmp_path / place)
+    done = hands.handwriting.png("Hi", "Molly", random_seed=7)
+    for place in ("no folder/hi.png", "a file/hi.png", "folder.png"):
+        with pytest.raises(OSError, match=rf" directory: '{tmp_path / place}'$"):
+            done.save(tmp_path / place)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a file", "folder.png"]
 
 
@@ -173,30 +148,24 @@ def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:
     assert "background:#2b2b2b" in drawing._repr_mimebundle_()["image/svg+xml"]
 
 
-def test_unknown_handwriting_suggests_the_nearest(hands: toolkit.Connection) -> None:
-    with pytest.raises(InvalidArgument, match="no handwriting 'Moly': the nearest titles are Molly"):
-        hands.handwriting.png("Hello", "Moly")
-    with pytest.raises(InvalidArgument, match=r"see available\(\)"):
-        hands.handwriting.png("Hello", "zzzzzzzz")
-    with pytest.raises(InvalidArgument, match="hand is a str, not an int"):
-        hands.handwriting.png("Hello", 7)
-
-
 def test_invalid_parameters_are_not_sent(hands: toolkit.Connection) -> None:
-    for text, why in ((7, "text is a str, not an int"), ("x" * 9001, "9000"), ("\ud800", "UTF-8")):
+    for text, hand, why in (
+        (7, "Molly", "text is a str, not an int"),
+        ("x" * 9001, "Molly", "9000"),
+        ("\ud800", "Molly", "UTF-8"),
+        ("Hello", "Moly", "no handwriting 'Moly': the nearest titles are Molly"),
+        ("Hello", "zzzzzzzz", r"see available\(\)"),
+        ("Hello", 7, "hand is a str, not an int"),
+    ):
         with pytest.raises(InvalidArgument, match=why):
-            hands.handwriting.png(text, "Molly")
+            hands.handwriting.png(text, hand)
     for style in ({"width": True}, {"line_spacing": [1]}, {"handwriting_color": 7j}):
         with pytest.raises(InvalidArgument, match=next(iter(style))):
             hands.handwriting.png("Hello", "Molly", **style)
-
-
-def test_every_problem_is_in_the_error(hands: toolkit.Connection) -> None:
+    # These are only known to the gateway.
     with pytest.raises(InvalidParameters, match='width unable to parse: "5gophers"; line_spacing must be') as caught:
         hands.handwriting.png("Hello", "Molly", width="5gophers", line_spacing=9)
     assert [problem.field for problem in caught.value.problems] == ["width", "line_spacing"]
-    with pytest.raises(InvalidParameters, match="cannot write: 'क'"):
-        hands.handwriting.png("क", "Molly")
 
 
 def test_sweep_has_a_row_for_each_combination(hands: toolkit.Connection) -> None:
@@ -244,39 +213,23 @@ RECORD = (
 
 
 @pytest.fixture
-def literal() -> Iterator[tuple[toolkit.Connection, dict]]:
-    """A server of the specification alone: four fields, no headers of ours; what it answers is in the dict."""
-    replies: dict = {"seen": []}
+def literal() -> Iterator[tuple[toolkit.Connection, LiteralServer, dict[str, Reply]]]:
+    """A server of the specification alone: four fields, no headers of ours; what else it answers is in the dict."""
+    replies: dict[str, Reply] = {}
 
-    class Server(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            url = urlsplit(self.path)
-            replies["seen"].append((url.path, parse_qs(url.query)))
-            body = RECORD if "offset=0" in url.query else b"[]"
-            status, headers, body = replies.get(url.path, (200, {}, body))
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(target: str, _body: bytes) -> Reply:
+        return replies.get(urlsplit(target).path, (200, {}, RECORD if "offset=0" in target else b"[]"))
 
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    base_url = f"http://127.0.0.1:{server.server_port}"
-    with toolkit.connect(base_url, credentials={"apikey": "k"}) as connection:
-        yield connection, replies
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    server = LiteralServer(answer)
+    with toolkit.connect(server.base_url, credentials={"apikey": "k"}) as connection:
+        yield connection, server, replies
+    server.stop()
 
 
-def test_client_works_with_the_specification_only(literal: tuple[toolkit.Connection, dict]) -> None:
-    tk, replies = literal
+def test_client_works_with_the_specification_only(
+    literal: tuple[toolkit.Connection, LiteralServer, dict[str, Reply]],
+) -> None:
+    tk, server, replies = literal
     file = io.BytesIO()
     Image.new("RGBA", (40, 10), (0, 0, 0, 51)).save(file, "PNG")
     replies["/render/png"] = (200, {}, file.getvalue())
@@ -285,15 +238,19 @@ def test_client_works_with_the_specification_only(literal: tuple[toolkit.Connect
     assert str(frame["date_modified"].iloc[0]) == "2015-05-04 10:09:09.558610+00:00"
     done = tk.handwriting.png("a\nb&c", "Molly", width="4in")
     assert (done.width, done.height, done.seed, done.lines, done.ink_share) == (40, 10, None, None, None)
-    path, query = replies["seen"][-1]
-    assert path == "/render/png"
+    url = urlsplit(server.requests[-1][0].split(" ")[1])
+    assert url.path == "/render/png"
     sent = {"apikey": "k", "handwriting_id": "2D5QW0F80001", "text": "a\nb&c", "width": "4in", "height": "auto"}
-    assert query == {name: [value] for name, value in sent.items()}
+    assert parse_qs(url.query) == {name: [value] for name, value in sent.items()}
+    replies["/handwritings"] = (200, {}, RECORD)  # the same page, again and again
+    assert len(tk.handwriting.available()) == 1
 
 
-@pytest.mark.parametrize(
-    ("reply", "error", "text"),
-    [
+def test_failures_of_another_server_are_errors(
+    literal: tuple[toolkit.Connection, LiteralServer, dict[str, Reply]],
+) -> None:
+    tk, _, replies = literal
+    for reply, error, text in [
         ((400, {}, b'{"errors":[{"field":"text","error":"no"},{"error":"nor"}]}'), InvalidParameters, "no; nor"),
         ((429, {"Retry-After": "7"}, b'{"errors":[{"error":"slow down"}]}'), RateLimited, "slow down"),
         ((500, {}, b"<html>"), ServiceFailure, "status 500"),
@@ -303,20 +260,9 @@ def test_client_works_with_the_specification_only(literal: tuple[toolkit.Connect
         ((500, {}, b"[" * 100_000), ServiceFailure, "status 500"),
         ((200, {}, b"{}"), UnexpectedReply, "Expected `array`"),
         ((200, {}, b'[{"id":"x"}]'), UnexpectedReply, "missing required field `title`"),
-    ],
-)
-def test_failures_of_another_server_are_errors(
-    literal: tuple[toolkit.Connection, dict], reply: tuple, error: type[Exception], text: str
-) -> None:
-    tk, replies = literal
-    replies["/handwritings"] = reply
-    with pytest.raises(error, match=text) as caught:
-        tk.handwriting.available()
-    if isinstance(caught.value, RateLimited):
-        assert caught.value.retry_after == 7
-
-
-def test_endless_paging_is_cut_off(literal: tuple[toolkit.Connection, dict]) -> None:
-    tk, replies = literal
-    replies["/handwritings"] = (200, {}, RECORD)
-    assert len(tk.handwriting.available()) == 1
+    ]:
+        replies["/handwritings"] = reply
+        with pytest.raises(error, match=text) as caught:
+            tk.handwriting.available()
+        if isinstance(caught.value, RateLimited):
+            assert caught.value.retry_after == 7

@@ -15,7 +15,6 @@ import pytest
 import toolkit
 from toolkit.errors import InvalidArgument, Unreachable
 from toolkit.handwriting.client.renderer import Renderer
-from toolkit.system.files import write_whole
 from toolkit_gateway import Gateway
 
 GUESTS = pd.DataFrame({"name": ["Ada", "Grace", "Zoë"], "sum": [1.5, 20.0, 3.25]}, index=["a", "g", "z"])
@@ -46,19 +45,20 @@ def test_each_row_becomes_a_letter(hands: toolkit.Connection, tmp_path: Path) ->
 
 
 def test_a_column_names_the_hands(hands: toolkit.Connection, tmp_path: Path) -> None:
-    frame = GUESTS.assign(by=["Perry", None, "Nobody"])
+    frame = GUESTS.assign(by=["Perry", None, "Nobody"], number=[70, 80, 90])
     with pytest.warns(UserWarning, match="2 of 3 letters could not be written") as warned:
         done = hands.handwriting.letters(frame, "Same words", "by", tmp_path, **SMALL)
     assert warned[0].filename == __file__
     assert done["hand"].fillna("").tolist() == ["Perry", "", ""]
     assert done.loc["g", "error"] == "by is missing"
     assert "there is no handwriting 'Nobody'" in done.loc["z", "error"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["letter-0001.pdf", "letters.jsonl"]
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["letter-0070.pdf", "letters.jsonl"], "the column number replaces that of the row"
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_wrong_templates_and_parameters_write_nothing(hands: toolkit.Connection, tmp_path: Path) -> None:
+    right = {"frame": GUESTS, "template": TEMPLATE, "hand": "Molly", "folder": tmp_path / "out", **SMALL}
+    for given, said in [
         ({"template": "Dear {nmae}"}, "the template has {nmae}, which is no column: did you mean 'name'"),
         ({"template": "Dear guest"}, "the template uses no column, so all letters would be the same: write {COLUMN}"),
         ({"template": "Dear {name"}, "the template cannot be read: expected '}'.*; write {{ and }} for braces"),
@@ -69,20 +69,16 @@ def test_a_column_names_the_hands(hands: toolkit.Connection, tmp_path: Path) -> 
         ({"page": "B5"}, "page 'B5' is unknown"),
         ({"margin": -2}, "margin cannot be negative: -2"),
         ({"frame": GUESTS.set_axis(["name", "name"], axis=1)}, "two columns have the same name"),
-    ],
-)
-def test_wrong_templates_and_parameters_write_nothing(
-    hands: toolkit.Connection, tmp_path: Path, given: dict[str, object], said: str
-) -> None:
-    call = {"frame": GUESTS, "template": TEMPLATE, "hand": "Molly", "folder": tmp_path / "out", **SMALL, **given}
-    with pytest.raises(InvalidArgument, match=said.replace("{", r"\{").replace("}", r"\}")):
-        hands.handwriting.letters(**call)
-    assert not (tmp_path / "out").exists()
+    ]:
+        with pytest.raises(InvalidArgument, match=said.replace("{", r"\{").replace("}", r"\}")):
+            hands.handwriting.letters(**{**right, **given})
+        assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "said"),
-    [
+def test_error_of_a_row_does_not_stop_others(hands: toolkit.Connection, tmp_path: Path) -> None:
+    rows = [{"name": name, "text": "Hi", "sum": 1.5} for name in ("Ada", "Bo", "Cy")]
+    call = {"template": "{text} {sum:.2f}", "hand": "Molly", "folder": tmp_path, "file_name": "{name}", **SMALL}
+    for column, value, said in [
         *(
             ("name", name, "cannot be a file name")
             for name in ("a/b", "..", " ", ".b", "CON", "a\nb", "x" * 300, "\ud800")
@@ -93,24 +89,13 @@ def test_wrong_templates_and_parameters_write_nothing(
         ("sum", "much", "'{text} {sum:.2f}' cannot be filled in: Unknown format code"),
         ("sum", 10**400, "cannot be filled in: int too large"),
         ("sum", Decimal("NaN"), "sum is missing"),
-    ],
-)
-def test_error_of_a_row_does_not_stop_others(
-    hands: toolkit.Connection, tmp_path: Path, column: str, value: object, said: str
-) -> None:
-    rows = [{"name": name, "text": "Hi", "sum": 1.5} for name in ("Ada", "Bo", "Cy")]
-    frame = pd.DataFrame([rows[0], {**rows[1], column: value}, rows[2]], dtype=object)
-    call = {"template": "{text} {sum:.2f}", "hand": "Molly", "folder": tmp_path, "file_name": "{name}", **SMALL}
-    with pytest.warns(UserWarning, match="1 of 3 letters could not be written"):
-        done = hands.handwriting.letters(frame, **call)
-    assert said in done["error"].iloc[1]
-    assert sorted(path.name for path in tmp_path.glob("*.pdf")) == ["Ada.pdf", "Cy.pdf"]
+    ]:
+        frame = pd.DataFrame([rows[0], {**rows[1], column: value}, rows[2]], dtype=object)
+        with pytest.warns(UserWarning, match="1 of 3 letters could not be written"):
+            done = hands.handwriting.letters(frame, **call)
+        assert said in done["error"].iloc[1]
+        assert sorted(path.name for path in tmp_path.glob("*.pdf")) == ["Ada.pdf", "Cy.pdf"]
     assert hands.handwriting.letters(pd.DataFrame(rows), **call)["is_new"].tolist() == [False, True, False]
-
-
-def test_a_column_replaces_the_number_of_the_row(hands: toolkit.Connection, tmp_path: Path) -> None:
-    done = hands.handwriting.letters(pd.DataFrame({"number": [70, 80]}), "{number}", "Molly", tmp_path, **SMALL)
-    assert [Path(path).name for path in done["path"]] == ["letter-0070.pdf", "letter-0080.pdf"]
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
@@ -118,12 +103,6 @@ def test_a_folder_that_is_read_only_is_refused(hands: toolkit.Connection, tmp_pa
     tmp_path.chmod(0o500)
     with pytest.raises(InvalidArgument, match="cannot write .*: Permission denied"):
         hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)
-
-
-def test_a_folder_that_is_a_file_is_refused(hands: toolkit.Connection, tmp_path: Path) -> None:
-    (tmp_path / "out").touch()
-    with pytest.raises(InvalidArgument, match="cannot write .*out: File exists"):
-        hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path / "out", **SMALL)
 
 
 def test_a_write_error_stops_and_the_rest_resumes(hands: toolkit.Connection, tmp_path: Path) -> None:
@@ -134,42 +113,37 @@ def test_a_write_error_stops_and_the_rest_resumes(hands: toolkit.Connection, tmp
     done = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, file_name="{name}", **SMALL)
     assert done["is_new"].iloc[2]
     assert done["error"].isna().all()
+    with pytest.raises(InvalidArgument, match="cannot write .*Ada.pdf: File exists"):
+        hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path / "Ada.pdf", **SMALL)
 
 
 # -- resuming --------------------------------------------------------------------------------------------------
 
 
-def test_the_same_call_again_writes_nothing(hands: toolkit.Connection, tmp_path: Path) -> None:
-    first = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)
+def test_only_letters_that_changed_are_written_again(hands: toolkit.Connection, tmp_path: Path) -> None:
+    call = {"hand": "Molly", "folder": tmp_path, "random_seed": 7, **SMALL}
+    first = hands.handwriting.letters(GUESTS, TEMPLATE, **call)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pdf")}
-    again = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)
+    again = hands.handwriting.letters(GUESTS, TEMPLATE, **call)
     assert not again["is_new"].any()
     pd.testing.assert_frame_equal(again.drop(columns="is_new"), first.drop(columns="is_new"))
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pdf")} == files
 
-
-def test_only_letters_that_changed_are_written_again(hands: toolkit.Connection, tmp_path: Path) -> None:
-    first = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)
-    changed = GUESTS.assign(sum=[1.5, 21.0, 3.25])
-    again = hands.handwriting.letters(changed, TEMPLATE, "Molly", tmp_path, **SMALL)
-    assert again["is_new"].tolist() == [False, True, False]
-    assert "21.00" in text_of(first["path"].iloc[1])
-    assert hands.handwriting.letters(changed, TEMPLATE, "Perry", tmp_path, **SMALL)["is_new"].all()
-
-
-def test_incomplete_file_is_written_again(hands: toolkit.Connection, tmp_path: Path) -> None:
-    first = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, random_seed=7, **SMALL)
     half, gone, _ = map(Path, first["path"])
     whole = half.read_bytes()
     half.write_bytes(whole[: len(whole) // 2])
     gone.unlink()
     with (tmp_path / "letters.jsonl").open("ab") as file:  # as a process that is killed leaves it
         file.write(b'\n{"file": "letter-0003.pdf", "requ')
-    again = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, random_seed=7, **SMALL)
+    again = hands.handwriting.letters(GUESTS, TEMPLATE, **call)
     assert again["is_new"].tolist() == [True, True, False]
     assert half.read_bytes() == whole
-    third = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, random_seed=7, **SMALL)
-    assert not third["is_new"].any()
+
+    changed = GUESTS.assign(sum=[1.5, 21.0, 3.25])
+    again = hands.handwriting.letters(changed, TEMPLATE, **call)
+    assert again["is_new"].tolist() == [False, True, False]
+    assert "21.00" in text_of(first["path"].iloc[1])
+    assert hands.handwriting.letters(changed, TEMPLATE, **{**call, "hand": "Perry"})["is_new"].all()
 
 
 def test_seed_belongs_to_a_file_not_to_its_row(hands: toolkit.Connection, tmp_path: Path) -> None:
@@ -180,25 +154,6 @@ def test_seed_belongs_to_a_file_not_to_its_row(hands: toolkit.Connection, tmp_pa
     done = hands.handwriting.letters(more, "Dear {name}", "Molly", tmp_path, file_name="{name}", random_seed=7, **SMALL)
     assert done["is_new"].tolist() == [True, False, False, False]
     assert done["seed"].tolist()[1:] == first["seed"].tolist()
-
-
-def test_an_interrupted_run_resumes(hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C comes while the fourth file is written."""
-    frame = pd.DataFrame({"name": [f"Guest {n}" for n in range(6)]})
-    call = {"frame": frame, "template": "Dear {name}", "hand": "Molly", "folder": tmp_path, **SMALL}
-
-    def interrupt(path: Path, data: bytes) -> None:
-        if path.name == "letter-0004.pdf":
-            raise KeyboardInterrupt
-        write_whole(path, data)
-
-    with monkeypatch.context() as patched:
-        patched.setattr("toolkit.handwriting.client.mail_merge.write_whole", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            hands.handwriting.letters(**call)
-    done = hands.handwriting.letters(**call)
-    assert done["is_new"].tolist() == [False] * 3 + [True] * 3
-    assert done["error"].isna().all()
 
 
 def test_busy_service_slows_a_run_and_its_end_stops_it(tmp_path: Path) -> None:

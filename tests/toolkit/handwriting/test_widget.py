@@ -17,14 +17,27 @@ from toolkit.errors import MalformedRequest
 from toolkit.handwriting.client.style import PageStyle, Style
 
 
-@pytest.fixture
-def explorer(hands: toolkit.Connection) -> HandwritingExplorer:
-    """Of one plain picture, which is fast to render."""
+@pytest.fixture(scope="module")
+def made(hands: toolkit.Connection) -> tuple[HandwritingExplorer, dict[ipywidgets.Widget, object]]:
+    """An explorer of one plain picture, which is fast to render, and the values of its controls."""
     made = HandwritingExplorer(hands, text="Hello")
     look = made.look
     look.page.value, look.pen.value, look.paper.value, look.natural.value = "", "plain", "none", False
     look.line_spacing.value, look.inks.value, made.kind.value = 1.5, "", "png"
-    return made
+    controls = [*vars(look).values(), made.text, made.kind, made.fit, made.picker.name, made.picker.order]
+    values = {each: each.value for each in controls if isinstance(each, ipywidgets.ValueWidget)}
+    return made, values
+
+
+@pytest.fixture
+def explorer(made: tuple[HandwritingExplorer, dict[ipywidgets.Widget, object]]) -> HandwritingExplorer:
+    """That explorer as it was made: each takes long."""
+    explorer, values = made
+    explorer.drop_button.click()
+    for control, value in values.items():
+        control.value = value
+    assert explorer.error is None
+    return explorer
 
 
 @pytest.fixture
@@ -33,9 +46,8 @@ def letter(hands: toolkit.Connection) -> HandwritingExplorer:
     return HandwritingExplorer(hands, text="Dear Ada,\n" * 40 + "Yours, Charles")
 
 
-@pytest.mark.parametrize(
-    ("control", "value", "said"),
-    [
+def test_every_control_is_a_parameter(explorer: HandwritingExplorer) -> None:
+    for control, value, said in [
         ("size", 40, "handwriting_size=40"),
         ("width", 304, "width=304"),
         ("padding", 10, "min_padding=10"),
@@ -47,16 +59,14 @@ def letter(hands: toolkit.Connection) -> HandwritingExplorer:
         ("seed", 7, "random_seed=7"),
         ("pen", "felt", "pen='felt'"),
         ("paper", "ruled", "paper='ruled'"),
-    ],
-)
-def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: str, value: object, said: str) -> None:
-    before = explorer.result
-    getattr(explorer.look, control).value = value
-    assert said in explorer.code
-    # A variance of lines or words changes nothing where there is one of them.
-    assert (explorer.result == before) == control.endswith("variance")
-    assert said in unescape(explorer.code_line.value)
-    assert explorer.error is None
+    ]:
+        before = explorer.result
+        getattr(explorer.look, control).value = value
+        assert said in explorer.code
+        # A variance of lines or words changes nothing where there is one of them.
+        assert (explorer.result == before) == control.endswith("variance")
+        assert said in unescape(explorer.code_line.value)
+        assert explorer.error is None
 
 
 def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
@@ -175,14 +185,6 @@ def test_the_wall_gets_pictures_of_what_is_seen(explorer: HandwritingExplorer) -
     assert found == [("Tilak", False, b"\x89PNG"), ("Molly", True, b"")]
 
 
-def test_one_section_of_controls_is_open(explorer: HandwritingExplorer) -> None:
-    look = explorer.look
-    examples = {"Writing": look.seed, "Page": look.padding, "Ink": look.pen}
-    for section in examples:
-        look.section.value = section
-        assert [name for name, control in examples.items() if control.layout.display != "none"] == [section]
-
-
 def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> None:
     look = explorer.look
     look.padding.value = 10
@@ -194,50 +196,38 @@ def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> Non
     assert explorer.error is None
 
 
-def test_the_page_is_shown_whole_or_at_true_scale(explorer: HandwritingExplorer) -> None:
-    width, height = explorer.result.image().size
-    assert f"width:calc({width} * min(1px, (100cqw - 16px) / {width}" in explorer.paper.value
-    explorer.fit.value = False
-    assert f"width:calc({width} * 1px);height:calc({height} * 1px)" in explorer.paper.value
-    assert "background:white" in explorer.paper.value
-    explorer.look.inks.value = "ivory"
-    assert "handwriting_color='ivory'" in explorer.code
-    assert explorer.look.colour.disabled
-    assert "background:#2b2b2b" in explorer.paper.value  # light ink is seen on dark paper only
-
-
 def test_an_animation_is_played_in_place_of_the_picture(explorer: HandwritingExplorer) -> None:
     explorer.kind.value = "animation"
     assert 'src="data:image/svg+xml;' in explorer.paper.value
     explorer.kind.value = "svg"
     assert 'src="data:image/png;' in explorer.paper.value
+    explorer.look.inks.value = "ivory"
+    assert explorer.look.colour.disabled
+    assert "background:#2b2b2b" in explorer.paper.value  # light ink is seen on dark paper only
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (lambda e: e.text.set_trait("value", ""), "Text is required"),
-        (lambda e: e.text.set_trait("value", "क"), "cannot write"),
-        (lambda e: e.look.inks.set_trait("value", "blue-ish"), "must be valid RGB or CMYK"),
-        (lambda e: e.picker.name.set_trait("value", "Moly"), "nearest titles are Molly"),
-    ],
-)
-def test_error_is_a_sentence_and_the_picture_is_dimmed(explorer: HandwritingExplorer, wrong, said: str) -> None:
-    before, fields = explorer.result, (explorer.text, explorer.look.inks, explorer.picker.name)
-    wrong(explorer)
-    assert said in explorer.status.value
-    assert "render" not in explorer.status.value, "no endpoint"
-    assert explorer.result == before
-    assert sum("toolkit-wrong" in classes(field) for field in fields) == 1
-    assert "toolkit-earlier" in classes(explorer.paper)
-    explorer.keep_button.click()
-    assert "This is the earlier writing" in explorer.status.value
-    assert "toolkit-earlier" in classes(explorer.paper)
-    explorer.text.value, explorer.look.inks.value, explorer.picker.name.value = "Fine", "", "Molly"
-    assert explorer.error is None
-    assert explorer.result != before
-    assert not any("toolkit-wrong" in classes(field) for field in fields)
-    assert "toolkit-earlier" not in classes(explorer.paper)
+def test_error_is_a_sentence_and_the_picture_is_dimmed(explorer: HandwritingExplorer) -> None:
+    fields = (explorer.text, explorer.look.inks, explorer.picker.name)
+    for control, wrong, said in (
+        (explorer.text, "", "Text is required"),
+        (explorer.text, "क", "cannot write"),
+        (explorer.look.inks, "blue-ish", "must be valid RGB or CMYK"),
+        (explorer.picker.name, "Moly", "nearest titles are Molly"),
+    ):
+        before, right = explorer.result, control.value
+        control.value = wrong
+        assert said in explorer.status.value
+        assert "render" not in explorer.status.value, "no endpoint"
+        assert explorer.result == before
+        assert sum("toolkit-wrong" in classes(field) for field in fields) == 1
+        assert "toolkit-earlier" in classes(explorer.paper)
+        explorer.keep_button.click()
+        assert "This is the earlier writing" in explorer.status.value
+        assert "toolkit-earlier" in classes(explorer.paper)
+        control.value = right
+        assert explorer.error is None
+        assert not any("toolkit-wrong" in classes(field) for field in fields)
+        assert "toolkit-earlier" not in classes(explorer.paper)
 
 
 def classes(widget: ipywidgets.DOMWidget) -> list[str]:
@@ -253,17 +243,17 @@ def file_offered(explorer: HandwritingExplorer) -> bytes | None:
     return sent[0] if sent else None
 
 
-@pytest.mark.parametrize("kind", ["png", "pdf", "svg", "animation"])
-def test_a_failed_rendering_is_no_download(explorer: HandwritingExplorer, kind: str) -> None:
-    explorer.kind.value = kind
-    before = explorer.file.data
-    assert file_offered(explorer) == before
-    explorer.text.value = "क"
-    assert file_offered(explorer) is None
-    assert "cannot write क" in explorer.status.value
-    assert f"tk.handwriting.{kind}(&#x27;Hello&#x27;" in explorer.code_line.value  # of the picture that stays
-    with pytest.raises(MalformedRequest, match="cannot write"):
-        _ = explorer.file
+def test_a_failed_rendering_is_no_download(explorer: HandwritingExplorer) -> None:
+    for kind in ("png", "pdf", "svg", "animation"):
+        explorer.text.value, explorer.kind.value = "Hello", kind
+        before = explorer.file.data
+        assert file_offered(explorer) == before
+        explorer.text.value = "क"
+        assert file_offered(explorer) is None
+        assert "cannot write क" in explorer.status.value
+        assert f"tk.handwriting.{kind}(&#x27;Hello&#x27;" in explorer.code_line.value  # of the picture that stays
+        with pytest.raises(MalformedRequest, match="cannot write"):
+            _ = explorer.file
     explorer.text.value = "Fine"
     assert file_offered(explorer) == explorer.file.data != before
 

@@ -6,11 +6,9 @@ import copy
 import io
 import json
 import logging
-import os
 import pickle
 import re
 import socket
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -90,34 +88,32 @@ def _printed(secret: Secret) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("sink", SINKS)
-def test_a_secret_shows_a_short_hash_and_nothing_else(sink: str) -> None:
-    shown = str(SINKS[sink](Secret(CANARY)))
-    assert CANARY not in shown
-    assert re.search(r"Secret\(sha256:[0-9a-f]{8}\)", shown)
-    guessable = str(SINKS[sink](Secret("97024", guessable=True)))
-    assert "Secret(***)" in guessable
-    assert "97024" not in guessable
-    assert "sha256" not in guessable
-
-
-@pytest.mark.parametrize(
-    "work",
-    [copy.copy, copy.deepcopy, pickle.dumps, lambda s: s.__dict__, vars, lambda s: s.__getstate__()],
-    ids=["copy", "deepcopy", "pickle", "__dict__", "vars", "__getstate__"],
-)
-def test_a_secret_is_neither_copied_nor_stored(work: Callable[[Secret], object]) -> None:
-    with pytest.raises((TypeError, AttributeError)) as caught:
-        work(Secret(CANARY))
-    assert CANARY not in str(caught.value)
+def test_a_secret_shows_a_short_hash_and_nothing_else() -> None:
+    secret, guessable = Secret(CANARY), Secret("97024", guessable=True)
+    for sink, show in SINKS.items():
+        shown = str(show(secret))
+        assert CANARY not in shown, sink
+        assert re.search(r"Secret\(sha256:[0-9a-f]{8}\)", shown), sink
+        shown = str(show(guessable))
+        assert "Secret(***)" in shown, sink
+        assert "97024" not in shown, sink
+        assert "sha256" not in shown, sink
+    assert Secret(CANARY) == secret != guessable
+    assert len({secret, Secret(CANARY), guessable}) == 2
+    for store in (copy.copy, copy.deepcopy, pickle.dumps, vars, lambda s: s.__getstate__(), lambda s: s.value):
+        with pytest.raises((TypeError, AttributeError)) as caught:
+            store(secret)
+        assert CANARY not in str(caught.value)
 
 
 @pytest.fixture(scope="module")
-def verbose(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
-    """Run the flow and all failures in a real IPython that prints every value it can find."""
-    folder = tmp_path_factory.mktemp("ipython")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[nbformat.NotebookNode, str]:
+    """Run the flow, all failures and the widget in a notebook whose tracebacks print every value; and its code."""
+    nbclient = pytest.importorskip("nbclient")
     cells = [
         "%xmode Verbose",
+        "%colors nocolor",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})",
         FLOW,
         f"canary = toolkit.Secret('{CANARY[:20]}' + '{CANARY[20:]}'); wrong = toolkit.Secret('0' * 5, guessable=True)",
         "def typed(): return ''.join(['13', '579'])",
@@ -128,25 +124,40 @@ def verbose(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedPro
         *FAILURES,
         "tk.identity.finish_authentication(proof); tk.identity.finish_authentication(proof)",
         "gateway.clock.advance(seconds=301); tk.identity.eligibility(user)",
+        "user",
+        "tk.identity.trace()",
+        "tk.identity.trace()[['request', 'response']].to_dict()",
+        "listed",
+        "tk, gateway, gateway.credentials, phone, zip_code",
+        "walkthrough = toolkit.IdentityWalkthrough(tk)\n"
+        "walkthrough.run_all()\n"
+        "for attack in walkthrough.attacks: walkthrough.try_attack(attack)\n"
+        "walkthrough",
+        "Out",
         "gateway.close()",
     ]
-    script = folder / "cells.py"
-    script.write_text(
-        "from IPython.core.interactiveshell import InteractiveShell\n"
-        "shell = InteractiveShell.instance(colors='nocolor')\n"
-        f"for cell in {cells!r}:\n    shell.run_cell(cell, store_history=False)\n",
-        "utf-8",
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    client = nbclient.NotebookClient(
+        notebook, timeout=100, kernel_name="python3", allow_errors=True, store_widget_state=True
     )
-    command = [sys.executable, "-W", "ignore", str(script)]
-    environment = os.environ | {"HOME": str(folder), "IPYTHONDIR": str(folder), "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=True)
+    client.execute(cwd=str(tmp_path_factory.mktemp("notebook")))
+    streams = [output for output in outputs_of(notebook) if output.output_type == "stream"]
+    (announced,) = [output for output in streams if "ISSUED" in output.text]
+    (code,) = re.findall(r"ISSUED (\S+)", announced.text)
+    announced.text = ""  # the test's own announcement
+    return notebook, code
 
 
-def test_verbose_ipython_traceback_shows_no_secret(verbose: subprocess.CompletedProcess[str]) -> None:
-    (code,) = re.findall(r"ISSUED (\S+)", verbose.stderr)
-    said = verbose.stdout
-    for kind in ("KeyRejected", "NotFound", "Unreachable", "SessionClosed", "CodeExpired", "Conflict", "TypeError"):
-        assert kind in said, f"{kind} was not raised"
+def outputs_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [output for cell in notebook.cells for output in cell.outputs]
+
+
+def test_verbose_traceback_shows_no_secret(executed: tuple[nbformat.NotebookNode, str]) -> None:
+    notebook, code = executed
+    errors = [output for output in outputs_of(notebook) if output.output_type == "error"]
+    kinds = {"KeyRejected", "NotFound", "Unreachable", "SessionClosed", "CodeExpired", "Conflict", "TypeError"}
+    assert kinds <= {error.ename for error in errors}
+    said = "".join(line for error in errors for line in error.traceback)
     assert "Secret(sha256:" in said, "values are shown, and are hidden"
     for secret in (CANARY, code, SHOP):
         assert secret not in said
@@ -154,6 +165,16 @@ def test_verbose_ipython_traceback_shows_no_secret(verbose: subprocess.Completed
     assert "97024" not in said
     assert "13579" not in said, "an answer that is typed as text, or as a number, is hidden, too"
     assert not re.search(r"""['"][A-Za-z0-9_-]{43}['"]""", said), "no bare fingerprint or verifier"
+
+
+def test_saved_notebook_holds_no_secret(executed: tuple[nbformat.NotebookNode, str]) -> None:
+    notebook, code = executed
+    assert "widgets" in notebook.metadata, "the state of the widgets is in the file"
+    saved = re.sub(r'"image/png": "[^"]*"', "", nbformat.writes(notebook))
+    assert "Secret(sha256:" in saved
+    for secret in (code, *CREDENTIALS.values()):
+        assert secret not in saved
+    assert not re.search(r"(?<![A-Za-z0-9_/+-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_/+=-])", saved)
 
 
 def trouble(kind: str) -> tuple[LiteralServer | None, str]:
@@ -243,46 +264,6 @@ def test_tables_hold_no_secret_in_any_form(lab: Lab, tmp_path: Path) -> None:
         written = "".join(forms).encode() + target.read_bytes() + pickle.dumps(frame)
         assert not any(secret.encode() in written for secret in secrets)
     assert "Secret(***)" in frames[-1]["request"].sum(), "the answer is hidden without a hash"
-
-
-def test_saved_notebook_holds_no_secret(tmp_path: Path) -> None:
-    nbclient = pytest.importorskip("nbclient")
-    cells = [
-        "import sys; sys.path.insert(0, " + repr(str(ROOT)) + ")",
-        FLOW,
-        "user",
-        "tk.identity.trace()",
-        "tk.identity.trace()[['request', 'response']].to_dict()",
-        "listed",
-        "tk, gateway, gateway.credentials, phone, zip_code",
-        "from toolkit.identity.widgets.identity_walkthrough import IdentityWalkthrough\n"
-        "walkthrough = IdentityWalkthrough(tk)\n"
-        "walkthrough.run_all()\n"
-        "for attack in walkthrough.attacks: walkthrough.try_attack(attack)\n"
-        "walkthrough",
-        "tk.identity.payment_details(user, ['x'])",
-        "sys.stderr.write(chr(10)); Out",
-    ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    client = nbclient.NotebookClient(
-        notebook, timeout=60, kernel_name="python3", allow_errors=True, store_widget_state=True
-    )
-    client.execute(cwd=str(tmp_path))
-    outputs = [output for cell in notebook.cells for output in cell.outputs]
-    streams = [output for output in outputs if output.output_type == "stream" and "ISSUED" in output.text]
-    (code,) = re.findall(r"ISSUED (\S+)", streams[0].text)
-    for output in streams:  # the test's own announcement
-        output.text = ""
-    errors = [output.ename for output in outputs if output.output_type == "error"]
-    assert errors == ["CodeExpired"], "one of the attacks let the clock run"
-    assert "widgets" in notebook.metadata, "the state of the widgets is in the file"
-    target = tmp_path / "saved.ipynb"
-    nbformat.write(notebook, target)
-    saved = re.sub(r'"image/png": "[^"]*"', "", target.read_text("utf-8"))
-    assert "Secret(sha256:" in saved
-    for secret in (code, *CREDENTIALS.values()):
-        assert secret not in saved
-    assert not re.search(r"(?<![A-Za-z0-9_/+-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_/+=-])", saved)
 
 
 def test_the_tutorial_holds_no_secret() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from toolkit.rewards.analysis.simulation import simulate
 from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.engine import DAY_MS, Decision, DeviceState, Engine, Moment, random_number
 from toolkit.settings import checked
-from toolkit_gateway.configuration import configuration_of, read_table
 from toolkit_gateway.rewards.settings import Partner
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
@@ -108,11 +106,17 @@ def test_every_reason_has_a_case_and_a_sentence() -> None:
         assert table.attrs["sentence"] == sentence(row)
 
 
-def test_a_sentence_names_when_the_cap_frees() -> None:
+def test_caps_free_after_a_rolling_day() -> None:
+    once = {"default": {**OPEN, "per_device_per_day": 1}}
+    assert decide(once, rewards=[(NOON - DAY_MS, "run")]).reason == "REWARDED"
+    assert decide(once, rewards=[(NOON - DAY_MS + 1, "run")]).reason == "DEVICE_CAP"
     decision = decide(CASES[5][1], **CASES[5][2])
     told = sentence({"reason": "DEVICE_CAP", "trace": decision.trace})
     assert told.startswith("Refused: this device already has 2 of 2 rewards in 24 hours; ")
     assert told.endswith("the next is possible on 04 October at 10:00 UTC.")
+    never = decide({"default": {**OPEN, "per_device_per_day": 0}})
+    assert "frees_at" not in never.trace[-1]
+    assert sentence({"reason": "DEVICE_CAP", "trace": never.trace}).endswith("none is ever possible.")
 
 
 def test_rules_are_walked_in_their_order() -> None:
@@ -120,43 +124,22 @@ def test_rules_are_walked_in_their_order() -> None:
     assert [line["rule"] for line in decide({}).trace] == rules.split()
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [({"rewards": [(NOON - DAY_MS, "run")]}, "REWARDED"), ({"rewards": [(NOON - DAY_MS + 1, "run")]}, "DEVICE_CAP")],
-)
-def test_daily_cap_is_a_rolling_day(given: dict[str, Any], reason: str) -> None:
-    assert decide({"default": {**OPEN, "per_device_per_day": 1}}, **given).reason == reason
-
-
-def test_cap_of_zero_never_frees() -> None:
-    decision = decide({"default": {**OPEN, "per_device_per_day": 0}})
-    assert "frees_at" not in decision.trace[-1]
-    assert sentence({"reason": "DEVICE_CAP", "trace": decision.trace}).endswith("none is ever possible.")
-
-
-@pytest.mark.parametrize(
-    ("hours", "refused"),
-    [
+def test_quiet_hours_pass_midnight_and_know_zones() -> None:
+    for hours, refused in [
         ({"start": "22:00", "end": "07:00"}, False),
         ({"start": "22:00", "end": "12:01"}, True),
         ({"start": "12:00", "end": "12:00"}, False),
         ({"start": "14:00", "end": "15:00", "zone": "Europe/Berlin"}, True),
         ({"start": "12:00", "end": "13:00", "zone": "Europe/Berlin"}, False),
-    ],
-)
-def test_quiet_hours_pass_midnight_and_know_zones(hours: dict[str, str], refused: bool) -> None:
-    assert (decide({"quiet_hours": hours}).reason == "QUIET_PERIOD") == refused
-
-
-@pytest.mark.parametrize(("spent", "reason"), [(4, "REWARDED"), (5, "PACING"), (6, "PACING")])
-def test_pacing_never_runs_ahead_of_the_plan(spent: int, reason: str) -> None:
-    assert decide(CASES[8][1], spent=spent).reason == reason
+    ]:
+        assert (decide({"quiet_hours": hours}).reason == "QUIET_PERIOD") == refused
 
 
 def test_pacing_ignores_rewards_that_are_no_longer_configured() -> None:
     campaign = Engine(Configuration.parse({"default": OPEN, **CASES[8][1]}))
     moment = Moment("app", "dev-1", "run", NOON, session_age_s=0.0)
     assert campaign.decide(moment, DeviceState(), {"last year's": 5}).reason == "REWARDED"
+    assert [decide(CASES[8][1], spent=spent).reason for spent in (4, 5, 6)] == ["REWARDED", "PACING", "PACING"]
 
 
 def test_test_moment_spends_nothing() -> None:
@@ -171,8 +154,8 @@ def test_test_moment_spends_nothing() -> None:
 
 
 def test_share_of_wins_is_p() -> None:
-    won = sum(random_number(7, "draw", "app", f"dev-{number}", "run", "0") < 0.3 for number in range(60_000))
-    assert abs(won / 60_000 - 0.3) < 0.01
+    won = sum(random_number(7, "draw", "app", f"dev-{number}", "run", "0") < 0.3 for number in range(20_000))
+    assert abs(won / 20_000 - 0.3) < 0.01
 
 
 def test_random_numbers_depend_on_each_part() -> None:
@@ -217,11 +200,8 @@ def test_a_device_stays_in_its_arm() -> None:
         assert len({engine.arm_of(moment) for moment in moments}) == 1
     many = [engine.arm_of(Moment("app", f"dev-{number}", "run", NOON)) for number in range(1000)]
     assert 450 < many.count("A") < 550
-
-
-def test_arms_by_moment_mix_within_a_device() -> None:
-    engine = Engine(Configuration.parse({**ARMS, "arms_by": "moment"}))
-    assert {engine.arm_of(Moment("app", "dev-1", "run", NOON + at)) for at in range(50)} == {"A", "B"}
+    by_moment = Engine(Configuration.parse({**ARMS, "arms_by": "moment"}))
+    assert {by_moment.arm_of(Moment("app", "dev-1", "run", NOON + at)) for at in range(50)} == {"A", "B"}
 
 
 def test_an_arm_has_its_own_limits() -> None:
@@ -240,10 +220,10 @@ def test_rules_apply_to_a_name_in_any_unicode_form() -> None:
         assert set(decided["moment_id"]) == {composed}
 
 
-@pytest.mark.parametrize("token", ["", "a b", "\xe9", "-acme", "acme\n", "a" * 65])
-def test_impossible_company_token_is_refused(token: str) -> None:
-    with pytest.raises(InvalidArgument, match="company_token: expected a text matching"):
-        checked({"gatewaykey": "k", "company_token": token}, Partner)
+def test_impossible_company_token_is_refused() -> None:
+    for token in ("", "a b", "\xe9", "-acme", "acme\n", "a" * 65):
+        with pytest.raises(InvalidArgument, match="company_token: expected a text matching"):
+            checked({"gatewaykey": "k", "company_token": token}, Partner)
 
 
 def test_a_device_record_does_not_grow_without_bound() -> None:
@@ -259,22 +239,14 @@ FEBRUARY = "2026-02-01T00:00:00Z"
 # -- configuration -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
+def test_a_configuration_is_refused_by_name() -> None:
+    for table, message in [
         ({"sed": 7}, "sed: unknown key; did you mean seed? allowed: seed, enabled, session_minutes, arms_by, "),
-        ({"default": {"min_gap": 1}}, "default.min_gap: unknown key; did you mean min_gap_s? allowed: p, per_device"),
         ({"moments": {"m": {"arms": {"A": {"pp": 1}}}}}, "moments.m.arms.A.pp: unknown key; did you mean p? allowed"),
-        ({"rewards": [{"id": "a", "stok": 1}]}, "rewards[0].stok: unknown key; did you mean stock?"),
         ({"xyz": 7}, "xyz: unknown key; allowed: seed, "),
         ({"default": {"p": 1.5}}, "default.p: expected a number <= 1.0, got 1.5"),
-        ({"default": {"p": True}}, "default.p: expected a number, got true or false"),
         ({"moments": {"m": {"arms": {"A": {"p": "x"}}}}}, "moments.m.arms.A.p: expected a number, got a text"),
-        ({"moments": {"m": {}, "n": {"p": 2}}}, "moments.n.p: expected a number <= 1.0, got 2"),
-        ({"moments": {"m": {"p": 0}}, "default": {"p": 2}}, "default.p: expected a number <= 1.0, got 2"),
         ({"seed": -1}, "seed: expected a whole number >= 0, got -1"),
-        ({"seed": 1.0}, "seed: expected a whole number, got a number"),
-        ({"enabled": 1}, "enabled: expected true or false, got a whole number"),
         ({"arms_by": "hour"}, "arms_by: expected one of device, moment, got another text"),
         ({"quiet_hours": {"start": "22", "end": "x"}}, "quiet_hours.end: expected a time of the day without a zone"),
         ({"quiet_hours": {"start": "22:00", "end": "07:00", "zone": "Mars"}}, "quiet_hours.zone: expected a time zone"),
@@ -283,60 +255,15 @@ FEBRUARY = "2026-02-01T00:00:00Z"
         ({"rewards": [{"id": "a", "title": "A"}] * 2}, "rewards[1].id: the same as rewards[0].id"),
         ({"rewards": {"id": "a"}}, "rewards: expected a list, got a table"),
         ({"rewards": [{"id": "a"}]}, "rewards[0].title: this key is missing"),
-        ({"moments": 7}, "moments: expected a table, got a whole number"),
         ({"moments": {"m": 7}}, "moments.m: expected a table, got a whole number"),
         ({"moments": {"caf\u00e9": {}, "cafe\u0301": {"p": 0}}}, "moments: two keys are the same moment_id in another"),
-        ({"moments": {"": {}}}, "the configuration: moment_id must have 1 to 128 characters"),
         (
             {"moments": {"a\nb": {}}},
             "the configuration: moment_id must have 1 to 128 characters, and no control characters",
         ),
-    ],
-)
-def test_a_configuration_is_refused_by_name(table: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=re.escape(message)):
-        Configuration.parse(table)
-
-
-def test_a_configuration_error_never_shows_a_key() -> None:
-    for partner in ({"gatewaykey": ["hush"], "company_token": "a"}, {"gatewaykey": "hush"}, {"apps": "hush"}):
-        with pytest.raises(InvalidArgument) as refused:
-            configuration_of({"rewards": {"partners": [partner]}})
-        assert "rewards.partners[0]" in str(refused.value)
-        assert "hush" not in str(refused.value)
-
-
-def test_parsing_does_not_change_the_table() -> None:
-    table = {"moments": {"run": {"arms": {"A": {"p": 1}}}}}
-    assert Configuration.parse(table) == Configuration.parse(table)
-    assert table == {"moments": {"run": {"arms": {"A": {"p": 1}}}}}
-
-
-def test_toml_and_json_give_the_same_rules(tmp_path: Path) -> None:
-    (tmp_path / "rules.toml").write_text(
-        "seed = 7\n[default]\np = 0.4\n[quiet_hours]\nstart = 22:00:00\nend = 07:00:00\n"
-        "[moments.run]\np = 0.5\narms = {A = {p = 0.5}, B = {p = 0.7}}\n"
-        '[pacing]\nstart = 2026-01-01T00:00:00Z\nend = 2026-02-01T00:00:00Z\n[[rewards]]\nid = "a"\ntitle = "A"\n',
-        "utf-8",
-    )
-    (tmp_path / "rules.json").write_text(
-        '{"seed": 7, "default": {"p": 0.4}, "quiet_hours": {"start": "22:00", "end": "07:00"},'
-        '"moments": {"run": {"p": 0.5, "arms": {"A": {"p": 0.5}, "B": {"p": 0.7}}}},'
-        '"pacing": {"start": "2026-01-01T00:00:00Z", "end": "2026-02-01T00:00:00Z"},'
-        '"rewards": [{"id": "a", "title": "A"}]}',
-        "utf-8",
-    )
-    rules = Configuration.parse(read_table(tmp_path / "rules.toml"))
-    assert rules == Configuration.parse(read_table(tmp_path / "rules.json"))
-    assert rules.moments["run"].arms["B"].p == 0.7
-
-
-@pytest.mark.parametrize("name", ["none.toml", "broken.toml", "broken.json"])
-def test_unreadable_file_is_an_error(tmp_path: Path, name: str) -> None:
-    (tmp_path / "broken.toml").write_text("seed =", "utf-8")
-    (tmp_path / "broken.json").write_text("{", "utf-8")
-    with pytest.raises(InvalidArgument, match=f"{name} (cannot be read|is not (TOML|JSON))"):
-        read_table(tmp_path / name)
+    ]:
+        with pytest.raises(InvalidArgument, match=re.escape(message)):
+            Configuration.parse(table)
 
 
 def test_limits_are_inherited_from_the_moment_and_the_default() -> None:

@@ -1,4 +1,4 @@
-"""Statistics against published values, and the analysis of decisions."""
+"""The analysis of decisions; its intervals are compared in `test_statsmodels.py`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,6 @@ from toolkit.rewards.analysis.funnels import funnel
 from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wilson_interval
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment
-
-
-# The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").
-@pytest.mark.parametrize(
-    ("hits", "n", "low", "high"),
-    [
-        (0, 0, 0.0, 1.0),
-        (0, 12, 0.0, 0.2425),
-        (3, 10, 0.1078, 0.6032),
-        (30, 100, 0.2189, 0.3958),
-        (300, 1000, 0.2724, 0.3291),
-    ],
-)
-def test_wilson_interval_matches_published_values(hits: int, n: int, low: float, high: float) -> None:
-    assert wilson_interval(hits, n) == pytest.approx((low, high), abs=5e-5)
-    assert wilson_interval(n - hits, n) == pytest.approx((1 - high, 1 - low), abs=5e-5)
-
-
-# -- analysis ----------------------------------------------------------------------------------------------
 
 
 def row(at: str, device: str = "d1", reason: str = "DRAW", **more: Any) -> dict[str, Any]:
@@ -98,6 +79,8 @@ OF_TWO_GATEWAYS = pd.concat([DECISIONS, DECISIONS.assign(device=DECISIONS["devic
         (DECISIONS.drop(columns=["shown_at", "claimed_at"]), None, None, (2, 2)),
         (DECISIONS.assign(shown_at=None, claimed_at=None), None, None, (2, 2)),
         (DECISIONS.assign(claimed_at=None), None, None, (2, 2, 2, 0)),
+        (pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [1, 0, 1]}), None, None, (3, 2)),
+        (decision_frame([]), None, None, (0, 0, 0, 0)),
         (decision_frame([]), SESSIONS, None, (3, 0, 0, 0, 0)),
         (decision_frame([]), SESSIONS, "device", (3, 0, 0, 0, 0)),
     ],
@@ -109,23 +92,18 @@ def test_the_funnel_counts_sessions_or_devices(
     assert steps(funnel(decisions, sessions, unit=unit)) == dict(zip(names, expected, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("decisions", "sessions", "unit"),
-    [
+def test_the_session_step_is_left_out_without_data() -> None:
+    for decisions, sessions, unit in [
         (DECISIONS.drop(columns="session_id"), None, "device"),
         (WITHOUT_IDS, None, "device"),
         # These sessions are not those of the moments.
         (DECISIONS, SESSIONS.head(1), "session"),
         (DECISIONS, SESSIONS.assign(device="other"), "session"),
         (DECISIONS, SESSIONS.head(0), "session"),
-    ],
-)
-def test_the_session_step_is_left_out_without_data(
-    decisions: pd.DataFrame, sessions: pd.DataFrame | None, unit: str
-) -> None:
-    table = funnel(decisions, sessions)
-    assert table.attrs["unit"] == unit
-    assert steps(table) == {"moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
+    ]:
+        table = funnel(decisions, sessions)
+        assert table.attrs["unit"] == unit
+        assert steps(table) == {"moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
 
 
 def test_devices_are_counted_if_a_reward_has_no_session() -> None:
@@ -146,11 +124,6 @@ def test_events_without_sessions_make_no_session_step() -> None:
     assert simulation.simulate({"default": {"p": 1}}, decided)["reason"].equals(decided["reason"])
 
 
-def test_a_refusal_without_a_session_is_repeated() -> None:
-    refused = decision_frame([row("2026-03-28T22:10:00Z", reason="NO_SESSION", session_id=None)])
-    assert list(simulation.simulate({"default": {"p": 1}}, refused)["reason"]) == ["NO_SESSION"]
-
-
 def test_the_index_of_decisions_does_not_matter() -> None:
     decisions = pd.DataFrame(
         {"device": list("aab"), "moment_id": list("mnm"), "rewarded": [True, False, True], "at": ["2026-01-01"] * 3}
@@ -168,15 +141,6 @@ def test_the_funnel_by_a_column() -> None:
         funnel(DECISIONS.assign(step="a"), by="step")
 
 
-def test_empty_funnel_has_zeros() -> None:
-    assert steps(funnel(decision_frame([]))) == {"moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
-
-
-def test_funnel_accepts_zeros_and_ones() -> None:
-    frame = pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [1, 0, 1]})
-    assert funnel(frame)["n"].tolist() == [3, 2]
-
-
 def test_rates_by_moment() -> None:
     table = analysis.rate_by_moment(DECISIONS).set_index("moment_id")
     assert list(table.index) == ["m", "n"]
@@ -185,18 +149,11 @@ def test_rates_by_moment() -> None:
     assert table["few"].all()
 
 
-@pytest.mark.parametrize("kind", ["text", "no zone", "another zone"])
-def test_times_are_read_in_any_form(kind: str) -> None:
-    times = DECISIONS["at"].dt.tz_convert("Asia/Tokyo" if kind == "another zone" else None)
-    frame = DECISIONS.assign(at=times.astype("str") if kind == "text" else times)
-    pd.testing.assert_frame_equal(simulation.simulate({}, frame), simulation.simulate({}, DECISIONS))
-
-
-@pytest.mark.parametrize("reason", ["OTHER", None])
-def test_cap_report_lists_unknown_reasons_last(reason: str | None) -> None:
-    table = analysis.cap_report(DECISIONS.assign(reason=reason))
-    assert table["n"].iloc[-1] == table["n"].sum() == 4
-    assert table["share"].sum() == 1
+def test_times_are_read_in_any_form() -> None:
+    expected = simulation.simulate({}, DECISIONS)
+    plain, elsewhere = DECISIONS["at"].dt.tz_convert(None), DECISIONS["at"].dt.tz_convert("Asia/Tokyo")
+    for times in (plain, plain.astype("str"), elsewhere):
+        pd.testing.assert_frame_equal(simulation.simulate({}, DECISIONS.assign(at=times)), expected)
 
 
 def test_cap_report_counts_each_cap() -> None:
@@ -204,13 +161,16 @@ def test_cap_report_counts_each_cap() -> None:
     assert "TEST" not in table.index
     assert dict(table["n"][table["n"] > 0]) == {"MIN_GAP": 1, "DRAW": 1, "REWARDED": 2}
     assert table["share"].sum() == 1
+    for unknown in ("OTHER", None):
+        table = analysis.cap_report(DECISIONS.assign(reason=unknown))
+        assert table["n"].iloc[-1] == table["n"].sum() == 4, "the last row is theirs"
 
 
-@pytest.mark.parametrize("function", [funnel, analysis.rate_by_moment, analysis.cap_report])
-def test_no_decisions_give_the_same_columns(function: Any) -> None:
-    empty = decision_frame([])
-    assert list(empty.columns) == list(DECISION_COLUMNS)
-    pd.testing.assert_series_equal(function(empty).dtypes, function(DECISIONS).dtypes)
+def test_no_decisions_give_the_same_columns() -> None:
+    for function in [funnel, analysis.rate_by_moment, analysis.cap_report]:
+        empty = decision_frame([])
+        assert list(empty.columns) == list(DECISION_COLUMNS)
+        pd.testing.assert_series_equal(function(empty).dtypes, function(DECISIONS).dtypes)
 
 
 # -- A/B ---------------------------------------------------------------------------------------------------
@@ -230,16 +190,6 @@ TWO_ARMS = arms({"A": (48, 80), "B": (56, 70)})
 # Two arms of 30 devices with 10 rows each; the devices differ more than the rows of one device.
 MANY_ROWS = pd.DataFrame({"device": np.repeat(range(60), 10), "arm": np.repeat(["A", "B"], 300)})
 MANY_ROWS["visits"] = MANY_ROWS["device"] * 7 % 13 + np.arange(600) * 3 % 5 + (MANY_ROWS["arm"] == "B")
-
-
-@pytest.mark.parametrize("outcome", ["claimed", "rewarded", "number"])
-def test_ab_of_shares_has_the_interval_of_newcombe(outcome: str) -> None:
-    frame = TWO_ARMS.assign(number=TWO_ARMS["rewarded"].astype(int))
-    (line,) = ab(frame, outcome).to_dict("records")
-    assert list(line) == ["a", "b", "n_a", "n_b", "mean_a", "mean_b", "difference", "low", "high"]
-    assert [line[name] for name in ("a", "b", "n_a", "n_b", "mean_a", "mean_b")] == ["A", "B", 80, 70, 0.6, 0.8]
-    # Newcombe 1998, Statistics in Medicine 17, table II, example (a), method 10.
-    assert [line[name] for name in ("difference", "low", "high")] == pytest.approx([0.2, 0.0524, 0.3339], abs=5e-5)
 
 
 def test_unit_of_an_experiment_may_be_the_index() -> None:
@@ -281,9 +231,8 @@ def test_ab_compares_every_pair_of_arms() -> None:
     assert table.attrs == {"test_rows_left_out": 1}
 
 
-@pytest.mark.parametrize(
-    ("frame", "arguments", "message"),
-    [
+def test_ab_refuses_invalid_input() -> None:
+    for frame, arguments, message in [
         (TWO_ARMS, {"outcome": "sold"}, "no column sold"),
         (TWO_ARMS, {"outcome": "reason"}, "the column reason must hold numbers, or true and false"),
         (TWO_ARMS, {"outcome": "at"}, "the column at must hold numbers, or true and false"),
@@ -295,39 +244,27 @@ def test_ab_compares_every_pair_of_arms() -> None:
             r"the column arm has A \(sold: 70 of 150 values are missing",
         ),
         (DECISIONS, {}, "a comparison needs two arms; the column arm has none"),
-    ],
-)
-def test_ab_refuses_invalid_input(frame: pd.DataFrame, arguments: dict[str, str], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        ab(frame, **arguments)
+    ]:
+        with pytest.raises(InvalidArgument, match=message):
+            ab(frame, **arguments)
 
 
 EVENTS = simulation.made_up_moments(devices=20, days=3, seed=3)
 ARMS = {name: {"arms": {"A": {"p": 0.2}, "B": {"p": 0.8}}} for name in EVENTS["moment_id"].unique()}
 
 
-@pytest.mark.parametrize(
-    ("rules", "refused"),
-    [
-        (
-            {"rewards": [{"id": "a", "title": "A", "stock": 2}]},
-            r"9\d\.\d % .*refused because the stock was used up, so",
-        ),
-        ({"rewards": [{"id": "a", "title": "A", "stock": 0}]}, "100.0 % .*refused because nothing was in stock, so"),
-        ({"rewards": []}, "100.0 % .*refused because nothing was in stock, so"),
+def test_what_if_and_ab_say_that_stock_or_caps_were_the_limit() -> None:
+    for rules, refused in (
+        ({"rewards": [{"id": "a", "title": "A", "stock": 2}]}, r"9\d\.\d % .*because the stock was used up, so"),
+        ({"rewards": [{"id": "a", "title": "A", "stock": 0}]}, "100.0 % .*because nothing was in stock, so"),
+        ({"rewards": []}, "100.0 % .*because nothing was in stock, so"),
         ({"rewards": [{"id": "a", "title": "A", "stock": 40}]}, r"\d\.\d % .*because the stock was used up$"),
-        (
-            {"default": {"per_device_per_day": 0}},
-            r"100\.0 % .*stock or caps .*DEVICE_CAP\), so the arms can hardly differ",
-        ),
-    ],
-)
-def test_what_if_and_ab_say_that_stock_or_caps_were_the_limit(rules: dict[str, Any], refused: str) -> None:
-    what_if = pytest.warns(UserWarning, match=refused.removesuffix(", so")) if "rewards" in rules else nullcontext()
-    with what_if:
-        decided = simulation.simulate({"moments": ARMS, **rules}, EVENTS)
-    with pytest.warns(UserWarning, match=refused):
-        ab(decided, "rewarded")
+        ({"default": {"per_device_per_day": 0}}, r"100\.0 % .*stock or caps .*DEVICE_CAP\), so the arms can hardly"),
+    ):
+        with pytest.warns(UserWarning, match=refused.removesuffix(", so")) if "rewards" in rules else nullcontext():
+            decided = simulation.simulate({"moments": ARMS, **rules}, EVENTS)
+        with pytest.warns(UserWarning, match=refused):
+            ab(decided, "rewarded")
 
 
 def test_ab_warns_of_missing_values_and_units_in_both_arms() -> None:
@@ -359,10 +296,10 @@ def test_made_up_moments_are_those_of_any_app(configuration: Any, moments: Any, 
     assert events["moment_id"].value_counts(normalize=True).to_dict() == pytest.approx(expected, abs=0.03)
 
 
-@pytest.mark.parametrize("moments", [[], {}, {"a": -1, "b": 3}, {"a": 0}, {"a": float("nan")}, ["a", ""], "abc"])
-def test_moments_to_make_up_are_checked(moments: Any) -> None:
-    with pytest.raises(InvalidArgument):
-        simulation.made_up_moments(moments=moments, devices=1, days=1)
+def test_moments_to_make_up_are_checked() -> None:
+    for moments in [[], {}, {"a": -1, "b": 3}, {"a": 0}, {"a": float("nan")}, ["a", ""], "abc"]:
+        with pytest.raises(InvalidArgument):
+            simulation.made_up_moments(moments=moments, devices=1, days=1)
 
 
 def test_rule_report_says_what_it_could_not_find() -> None:
@@ -392,16 +329,15 @@ def test_clocks_that_go_back_give_no_second_reward() -> None:
     assert reasons == ["REWARDED", "MIN_GAP", "MIN_GAP", "REWARDED"]
 
 
-def test_generated_moments_repeat() -> None:
+def test_simulation_repeats_and_follows_its_rules() -> None:
     assert EVENTS.equals(simulation.made_up_moments(devices=20, days=3, seed=3))
     assert EVENTS["at"].is_monotonic_increasing
-
-
-def test_simulation_repeats_and_follows_its_rules() -> None:
     first = simulation.simulate({"default": {"p": 0.5}}, EVENTS)
     assert first.equals(simulation.simulate({"default": {"p": 0.5}}, EVENTS))
     none = simulation.simulate({"default": {"p": 0}}, EVENTS)
     assert (first["rewarded"].sum(), none["rewarded"].sum()) == (pytest.approx(60, abs=40), 0)
+    refused = decision_frame([row("2026-03-28T22:10:00Z", reason="NO_SESSION", session_id=None)])
+    assert list(simulation.simulate({"default": {"p": 1}}, refused)["reason"]) == ["NO_SESSION"], "once more"
 
 
 def test_simulation_keeps_traces_on_request() -> None:
@@ -464,12 +400,6 @@ def test_simulation_refuses_incomplete_moments() -> None:
         simulation.simulate({}, EVENTS.drop(columns="device"))
     with pytest.raises(InvalidArgument, match="from 0 to 1"):
         simulation.simulate({}, EVENTS, shown=80)
-
-
-@pytest.mark.parametrize("decision", [{"reason": "DRAW", "trace": []}, {"trace": [{"rule": "draw"}]}])
-def test_a_decision_without_its_reason_is_refused(decision: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgument):
-        toolkit.rewards.sentence(decision)
 
 
 def test_generated_readers_look_and_claim() -> None:

@@ -85,10 +85,10 @@ def test_intervals_of_a_funnel_are_those_of_statsmodels() -> None:
         assert (rewarded["low"], rewarded["high"]) == pytest.approx(expected, abs=1e-9), seed
 
 
-@pytest.mark.parametrize("degrees", [1, 1.5, 3, 10, 99.5, 1_000, 1_001, 1e6])
-def test_student_quantile_is_that_of_scipy(degrees: float) -> None:
-    from scipy import stats
+def test_student_quantile_is_that_of_scipy() -> None:
+    for degrees in [1, 1.5, 3, 10, 99.5, 1_000, 1_001, 1e6]:
+        from scipy import stats
 
-    from toolkit.rewards.analysis.experiments import t_quantile
+        from toolkit.rewards.analysis.experiments import t_quantile
 
-    assert t_quantile(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-10)
+        assert t_quantile(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-10)

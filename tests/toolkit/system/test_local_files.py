@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.system import files as local_files
 from toolkit.system.files import copy_missing, write_whole
 
 ORIGINALS = {"notebooks/1.ipynb": "one", "notebooks/2.ipynb": "two", "data/a/b.csv": "x,y"}
@@ -37,11 +36,6 @@ def test_existing_file_is_never_overwritten(source: Path, tmp_path: Path) -> Non
     copy_missing(source, tmp_path)
     assert (tmp_path / "notebooks" / "1.ipynb").read_text() == "mine"
     assert (tmp_path / "data" / "a" / "b.csv").read_text() == "x,y"
-
-
-def test_installed_package_has_the_original_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_files, "_PACKAGE", tmp_path / "toolkit")
-    assert local_files.originals() == tmp_path / "toolkit" / "_lab"
 
 
 def test_write_error_names_the_target_file(tmp_path: Path) -> None:

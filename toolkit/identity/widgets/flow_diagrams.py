@@ -15,14 +15,14 @@ from toolkit.widgets.diagrams import Drawing, Point, Tone
 WIDTH = 548.0
 _ROW_HEIGHT = 23.0
 _HEADER_HEIGHT = 27.0
-_BOX_SIZE = (90.0, 22.0)
+_BOX_SIZE = (86.0, 22.0)
 # In the diagram of an attack, the attacker is the leftmost participant.
 _ATTACKER, _CALLER, _GATEWAY, _CARRIER, _PHONE = range(5)
 _PARTICIPANTS = ("attacker", "your program", "gateway", "carrier", "phone")
 _PARTICIPANTS_X_IN_FLOW = (0.0, 46.0, 296.0, 408.0, 502.0)
-_PARTICIPANTS_X_IN_ATTACK = (46.0, 142.0, 318.0, 408.0, 502.0)
+_PARTICIPANTS_X_IN_ATTACK = (44.0, 136.0, 318.0, 410.0, 502.0)
 #: The width of a letter, rather too wide, to break a text that is longer than its arrow; the height of a further line.
-_LETTER_WIDTH, _LINE_HEIGHT = 6.6, 13.0
+_LETTER_WIDTH, _LINE_HEIGHT = 6.4, 13.0
 #: The messages of an attack appear one after another, with this delay.
 _MESSAGE_DELAY_MS = 120
 

@@ -150,7 +150,6 @@ class IdentityWalkthrough(ServiceWidget):
             self._refused_attacks += self.outcome.refused
             self._select_view(_ATTACK)
             self.say(f"{title}: {'refused' if self.outcome.refused else 'not refused'}.")
-        self.life.value = self._code_lifetime_text()
         return self.outcome
 
     @in_turn
@@ -309,7 +308,6 @@ class IdentityWalkthrough(ServiceWidget):
         self.state = in_words(self._states)
         for index, step_button in enumerate(self._buttons.values()):
             step_button.button_style = "primary" if index == self._steps_done else ""
-        self.life.value = self._code_lifetime_text()
         self._select_view(_FLOW)
 
     def _select_view(self, view: str) -> None:
@@ -334,6 +332,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.states.show(self._drawings[0])
         self.sequence.show(drawing, len(self._steps) - 1)
         self.result.value = outcome_html(self.outcome) if is_attack else ""
+        self.life.value = "" if is_attack else self._code_lifetime_text()  # of the code of the own flow
         self._show_exchange(None)
 
     @in_turn

@@ -71,6 +71,7 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     distances = [differences - result["low"], result["high"] - differences]
     axes.errorbar(differences, range(len(differences)), xerr=distances, fmt="o", color=PALETTE[0], capsize=4)
     axes.axvline(0, color="0.5", linewidth=1)
+    axes.margins(y=0.2)
     axes.set_xlabel("difference, with its 95 % interval")
     pairs = [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)]
     _set_labels(axes, title or "Difference", pairs)
@@ -91,5 +92,5 @@ def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     axes.margins(x=0.3)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("units, with the 95 % interval of the share of the step before")
+    axes.set_xlabel("number, with the 95 % interval of the share of the step before")
     _set_labels(axes, title, funnel["step"])
