@@ -1,10 +1,12 @@
 """How fast the widgets answer, in a lab in Chromium; prints only: ``python -m tests.benchmarks.widgets``.
 
-From the mouse button that goes up to the next frame after the picture has changed.
+The first picture: from the moment in which the kernel begins with the cell. An answer: from the mouse button that goes
+up to the next frame after the picture has changed.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import tempfile
@@ -21,20 +23,27 @@ from tests.browser.lab_page import (
     running_lab,
     shut_down_kernels,
 )
-from tests.browser.widget_page import click, point, settled_box, slider_of
+from tests.browser.widget_page import ask_kernel, click, point, settled_box, slider_of
 from tests.notebook_pictures import chromium_program
 
 _CELLS = (
     """\
-import numpy as np, pandas as pd, toolkit
-tk = toolkit.connect(toolkit.Gateway.demo())
-times = pd.date_range("2026-01-01", periods=20_000, freq="min", name="time")
-rows = pd.DataFrame({"celsius": 20 + np.sin(np.arange(20_000) / 300), "humidity": np.arange(20_000) % 70}, times)""",
-    "toolkit.HistoryExplorer(rows)",
-    "toolkit.HandwritingExplorer(tk)",
-    "toolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration())",
-    "toolkit.IdentityWalkthrough(tk)",
+import time, numpy as np, pandas as pd, toolkit
+tk, began = toolkit.connect(toolkit.Gateway.demo()), []
+times = pd.date_range("2026-01-01", periods=130_000, freq="min", name="time")
+rows = pd.DataFrame({"celsius": 20 + np.sin(np.arange(130_000) / 300), "humidity": np.arange(130_000) % 70}, times)""",
+    "began.append(time.time())\ntoolkit.HistoryExplorer(rows)",
+    "began.append(time.time())\ntoolkit.HandwritingExplorer(tk)",
+    "began.append(time.time())\ntoolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration())",
+    "began.append(time.time())\ntoolkit.IdentityWalkthrough(tk)",
 )
+# When each widget first had a picture.
+_FIRST = """window.pictured = [];
+setInterval(() => document.querySelectorAll('.toolkit-widget').forEach((widget, number) => {
+  const has = [...widget.querySelectorAll('canvas, img, svg')]
+    .some((one) => one.getBoundingClientRect().width > 100 && one.complete !== false);
+  if (has) window.pictured[number] ??= Date.now() / 1000;
+}), 10);"""
 # A canvas is cleared before it is drawn; the other pictures are elements that are replaced.
 _WATCH = """() => {
   window.at = {up: 0, drawn: 0};
@@ -46,6 +55,7 @@ _WATCH = """() => {
   for (const one of document.querySelectorAll('.toolkit-widget .widget-html-content, .toolkit-widget .widget-image'))
     seen.observe(one, {childList: true, subtree: true, attributes: true, attributeFilter: ['src']});
 }"""
+_NAMES = ("HistoryExplorer", "HandwritingExplorer", "RewardsExplorer", "IdentityWalkthrough")
 _REST = 1500  # ms: whatever was asked for is drawn
 
 
@@ -83,7 +93,7 @@ def answer_times(page: Page) -> None:
     shares = (0.3, 0.7, 0.45, 0.6, 0.2, 0.8, 0.5)
     history, handwriting, rewards, identity = widgets
     marks = [history.get_by_label(name, exact=True) for name in ("Gaps", "Outliers", "humidity")] * 3
-    tell(page, "HistoryExplorer, check boxes (20,000 points)", [lambda it=it: click(it) for it in marks])
+    tell(page, "HistoryExplorer, check boxes (130,000 rows)", [lambda it=it: click(it) for it in marks])
     tell(page, "HandwritingExplorer, size slider", [lambda it=it: slide(handwriting, "Size, px", it) for it in shares])
     tell(
         page,
@@ -98,9 +108,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder), *EXPOSED) as lab, sync_playwright() as web:
         browser = web.chromium.launch(executable_path=chromium_program(), args=CHROMIUM_FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.add_init_script(_FIRST)
         open_notebook(page, lab, lab.write_notebook("widgets.ipynb", _CELLS))
         if errors := run_opened(page):
             sys.exit(f"the cells failed: {errors}")
+        started = json.loads(ask_kernel(page, "began"))
+        for name, begin, end in zip(_NAMES, started, page.evaluate("pictured"), strict=True):
+            print(f"{name:24} first picture after {1000 * (end - begin):5.0f} ms")
         answer_times(page)
         shut_down_kernels(page)
         browser.close()

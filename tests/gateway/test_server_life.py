@@ -14,8 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -26,10 +24,7 @@ from tests.mail_server import eventually
 from toolkit.errors import CannotServe, CannotStop, Conflict, StoreUnavailable, Unreachable
 from toolkit_gateway import Gateway
 from toolkit_gateway.dweets.dweets import DweetService
-from toolkit_gateway.http.app import Application
 from toolkit_gateway.http.limits import LIMITS
-from toolkit_gateway.http.server import ServerThread
-from toolkit_gateway.routes.handwriting import HandwritingRoutes
 from toolkit_gateway.runtime import Timings
 
 
@@ -146,41 +141,26 @@ def test_stop_ends_streams_and_finishes_running_posts(monkeypatch: pytest.Monkey
             assert received.endswith(b"0\r\n\r\n"), "the stream ended properly"
 
 
-Step = Callable[[], Awaitable[object]]
+def test_slow_start_is_awaited_and_endless_stop_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    release, opens, closes = threading.Event(), DweetService.open, DweetService.close
 
+    async def open_slowly(service: DweetService) -> None:
+        await asyncio.sleep(1.5)  # longer than one of the pieces that the start waits in
+        await opens(service)
 
-def serving(opens: Step, closes: Step, stop: float) -> ServerThread:
-    """Return a server, not started, that waits for these calls when it opens and closes its services."""
+    async def close_late(service: DweetService) -> None:
+        await asyncio.to_thread(release.wait)
+        await closes(service)
 
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Application]:
-        await opens()
-        yield Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
-        await closes()
-
-    return ServerThread("127.0.0.1", 0, opened, stop_seconds=stop)
-
-
-async def at_once() -> None: ...
-
-
-def test_start_waits_for_slow_services() -> None:
-    # 1.5 s is longer than one of the pieces that the start waits in.
-    server = serving(lambda: asyncio.sleep(1.5), at_once, stop=60.0)
-    server.start()
-    assert server.is_running
-    server.stop()
-
-
-def test_stop_that_does_not_end_raises() -> None:
-    release = threading.Event()
-    server = serving(at_once, lambda: asyncio.to_thread(release.wait), stop=0.05)
-    server.start()
+    monkeypatch.setattr(DweetService, "open", open_slowly)
+    monkeypatch.setattr(DweetService, "close", close_late)
+    gateway = Gateway(timings=Timings(stop=0.05))
+    assert raw_call(gateway.base_url, "GET", "/get/stats").status == 200
     with pytest.raises(CannotStop, match="did not end within"):
-        server.stop()
+        gateway.close()
     release.set()
-    eventually(lambda: not server.is_running)
-    server.stop()
+    eventually(lambda: not any("gateway" in name for name in own_threads()))
+    gateway.close()
 
 
 def test_each_request_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

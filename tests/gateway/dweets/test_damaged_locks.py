@@ -17,15 +17,12 @@ from hypothesis import strategies as st
 
 from tests.conftest import Caller
 from tests.gateway.dweets.damaged_places import Changes, Place
+from tests.gateway_parts import gateway_and_services
 from tests.mail_server import eventually
 from tests.redis_servers import shared_server
 from toolkit.cli import main
-from toolkit.errors import StoreUnavailable
-from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
 from toolkit_gateway.dweets.lock_records import LockRecord, LockTable
 from toolkit_gateway.dweets.storage import SPACE, encode_record
-from toolkit_gateway.runtime import Runtime
-from toolkit_gateway.stores.embedded import EmbeddedStore
 
 DAMAGED = {
     "this": "failed",
@@ -266,7 +263,7 @@ def test_no_single_changed_byte_opens_a_thing() -> None:
             assert table.lock_on("kitchen") is None, (key, at)
 
 
-async def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = 0
 
     async def compare_and_set(space: str, expected: Changes, changes: Changes) -> bool:
@@ -274,26 +271,17 @@ async def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest
         attempts += space == SPACE
         return False
 
-    store: Any = EmbeddedStore(None, Runtime().clock.now)
-    await store.open()
-    service = DweetService(store, Runtime(), DweetSettings())
-    locks = service.locks
-    try:
-        await service.open()
-        await locks.adopt("kitchen-lock", "master-key-of-the-kitchen")
-        await locks.adopt("garage-lock", "master-key-of-the-garage")
-        await locks.lock("kitchen", "kitchen-lock", "master-key-of-the-kitchen")
-        monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
-        for change in (
-            locks.lock("garage", "garage-lock", "master-key-of-the-garage"),
-            locks.unlock("kitchen", "master-key-of-the-kitchen"),
-            locks.remove("kitchen-lock", "master-key-of-the-kitchen"),
-            service.alerts.set("a@b.c", "kitchen", "return true", "master-key-of-the-kitchen"),
+    kitchen, garage = "key=master-key-of-the-kitchen", "key=master-key-of-the-garage"
+    gateway, services = gateway_and_services(locks=LOCKS)
+    with gateway:
+        call = Caller(gateway)
+        assert call.get(f"/lock/kitchen?lock=kitchen-lock&{kitchen}")["this"] == "succeeded"
+        monkeypatch.setattr(services.store.records, "compare_and_set", compare_and_set)
+        for target in (
+            *(f"/lock/garage?lock=garage-lock&{garage}", f"/unlock/kitchen?{kitchen}"),
+            *(f"/remove/lock/kitchen-lock?{kitchen}", f"/alert/a@b.c/when/kitchen/true?{kitchen}"),
         ):
             attempts = 0
-            with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
-                await change
+            assert call.get(target)["with"] == 503, target
             assert attempts == 20
-    finally:
-        await service.close()
-        await store.close()
+        monkeypatch.undo()

@@ -14,9 +14,9 @@ from toolkit.errors import NotFound, StoreUnavailable
 from toolkit_gateway.dweets.live_streams import LiveStreams
 from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.things import CachedThing, Things, journal_of
-from toolkit_gateway.stores import Entry, NewEntry
+from toolkit_gateway.stores import Entry, NewEntry, Store
 
-BOUND = 400 * 1024
+BOUND = 512 * 1024
 
 
 def drafts(count: int, size: int) -> list[NewEntry]:
@@ -29,7 +29,7 @@ def count_of(thing: CachedThing) -> int:
     return thing.last_sequence
 
 
-@pytest.mark.parametrize(("things", "entries", "length"), [(600, 1, 1), (250, 20, 500), (6, 500, 500)])
+@pytest.mark.parametrize(("things", "entries", "length"), [(800, 1, 1), (320, 20, 500), (8, 500, 500)])
 async def test_cache_bound_counts_all_memory_of_things(things: int, entries: int, length: int) -> None:
     async with opened_store(None) as store:
         for number in range(things):
@@ -95,6 +95,12 @@ async def test_failed_read_raises_for_all_and_is_retried() -> None:
         assert count_of(await things.load("a")) == 3
 
 
+async def streams_of(store: Store, things: Things) -> LiveStreams:
+    locks = Locks(store.records)
+    await locks.open()
+    return LiveStreams(things, locks)
+
+
 class Reader:
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -111,9 +117,8 @@ class Reader:
 
 async def test_listened_things_stay_within_the_bound() -> None:
     async with opened_store(None) as store:
-        cache, locks = Things(store.journals, BOUND), Locks(store.records)
-        await locks.open()
-        streams = LiveStreams(cache, locks)
+        cache = Things(store.journals, BOUND)
+        streams = await streams_of(store, cache)
         heard = {f"thing {number}": Reader() for number in range(12)}
         for name in heard:
             await store.journals.append(journal_of(name), drafts(500, 800))
@@ -136,9 +141,7 @@ async def test_listened_things_stay_within_the_bound() -> None:
 async def test_stream_since_a_time_reads_in_pieces() -> None:
     async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(1_500, 10_000))
-        locks = Locks(store.records)
-        await locks.open()
-        streams = LiveStreams(Things(store.journals), locks)
+        streams = await streams_of(store, Things(store.journals))
         await streams.position("a", None, None)
         tracemalloc.start()
         assert await streams.position("a", None, "1970-01-01T00:00:01.399Z") == 1_400
@@ -148,8 +151,9 @@ async def test_stream_since_a_time_reads_in_pieces() -> None:
         tracemalloc.stop()
 
 
-class SlowReader:
+class SlowReader(Reader):
     def __init__(self) -> None:
+        super().__init__()
         self.has_taken = asyncio.Event()
 
     def write(self, *pieces: bytes) -> None:
@@ -158,16 +162,12 @@ class SlowReader:
     async def drain(self) -> None:
         await asyncio.Event().wait()
 
-    def end(self) -> None:
-        pass
-
 
 async def test_slow_reader_of_missed_dweets_holds_one_piece() -> None:
     async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(700, 60_000))
-        locks, things = Locks(store.records), Things(store.journals)
-        await locks.open()
-        streams = LiveStreams(things, locks)
+        things = Things(store.journals)
+        streams = await streams_of(store, things)
         await things.load("a")
         tracemalloc.start()
         readers = [SlowReader() for _ in range(20)]
@@ -182,9 +182,8 @@ async def test_slow_reader_of_missed_dweets_holds_one_piece() -> None:
 async def test_concurrent_resumes_read_a_few_at_a_time() -> None:
     async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(600, 1))
-        locks, things = Locks(store.records), Things(store.journals)
-        await locks.open()
-        streams = LiveStreams(things, locks)
+        things = Things(store.journals)
+        streams = await streams_of(store, things)
         await things.load("a")
         last, reading, most = store.journals.last, 0, 0
 

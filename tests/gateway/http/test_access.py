@@ -57,29 +57,21 @@ def test_a_rebound_name_reaches_no_service(
     assert b'"with":404' in call(running, "GET", "/get/latest/dweet/for/rebound", "localhost").body, "nothing is posted"
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        *("localhost", "LocalHost:1", "127.0.0.1", "127.8.9.10:80", "[::1]", "[::1]:8787"),
-        *("old-name.example", "192.0.2.7:80"),  # allowed
-    ],
-)
-def test_loopback_and_allowed_names_are_served(running: Gateway, host: str) -> None:
-    for _ in range(2):  # the second time the name is known
-        assert b'"this":"succeeded"' in call(running, "GET", "/get/stats", host).body
+def test_loopback_and_allowed_names_are_served(running: Gateway) -> None:
+    allowed = ("old-name.example", "192.0.2.7:80")
+    for host in ("localhost", "LocalHost:1", "127.0.0.1", "127.8.9.10:80", "[::1]", "[::1]:8787", *allowed):
+        for _ in range(2):  # the second time the name is known
+            assert b'"this":"succeeded"' in call(running, "GET", "/get/stats", host).body, host
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_other_names_are_refused(running: Gateway) -> None:
+    for host in (
         *("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "old-name.example.evil.example"),
         *("localhost@evil.example", "evil.example/localhost", "localhost ,evil.example"),
         *("127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "[::]", "[::ffff:192.0.2.1]"),
         *("::1", "localhost:", "localhost:123456", "\xff", ""),
-    ],
-)
-def test_other_names_are_refused(running: Gateway, host: str) -> None:
-    assert call(running, "GET", "/get/stats", host).status == 421
+    ):
+        assert call(running, "GET", "/get/stats", host).status == 421, host
 
 
 def test_old_clients_using_the_gateway_as_proxy_are_served(running: Gateway) -> None:

@@ -1,10 +1,12 @@
-"""The gateway runs out of memory or file descriptors, reports it, and recovers."""
+"""The gateway runs out of memory, file descriptors or disk, reports it, and recovers."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -17,7 +19,9 @@ import pytest
 
 from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.mail_server import eventually
+from toolkit.errors import StoreUnavailable
 from toolkit_gateway import Gateway
+from toolkit_gateway.http import app
 from toolkit_gateway.http.limits import LIMITS
 from toolkit_gateway.stores.embedded_journals import EmbeddedJournals
 
@@ -140,7 +144,9 @@ def test_a_refused_request_leaves_no_garbage(gateway: Gateway) -> None:
 
 _FEW_DESCRIPTORS = """
 import os, resource, sys
+from toolkit.errors import StoreUnavailable
 from toolkit_gateway import Gateway
+from toolkit_gateway.http import app
 with Gateway() as gateway:
     few = len(os.listdir("/proc/self/fd")) + 10
     resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
@@ -192,3 +198,27 @@ def test_handler_without_descriptors_is_answered(
     monkeypatch.setattr(EmbeddedJournals, "append", fail)
     reply = raw_call(gateway.base_url, "POST", "/dweet/for/kitchen", b"1")
     assert (json.loads(reply.body)["with"], reply.headers.get("retry-after")) == (status, retry)
+
+
+# -- a full disk ------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_is_away_is_one_line_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(app, "monotonic", lambda: now[0])
+    caplog.set_level(logging.ERROR, "toolkit_gateway")
+
+    def fail(*_: object, **__: object) -> asyncio.Future[object]:
+        raise StoreUnavailable("the disk is full")
+
+    with Gateway() as gateway:
+        monkeypatch.setattr(EmbeddedJournals, "append", fail)
+        for seconds in (0.0, 0.0, 59.0, 61.0, 61.0):
+            now[0] = 1_000.0 + seconds
+            assert b"503" in raw_call(gateway.base_url, "POST", "/dweet/for/roof", b"1").body
+    assert [record.getMessage() for record in caplog.records] == [
+        "the disk is full",
+        "the disk is full (2 more errors before)",
+    ]
