@@ -1,10 +1,12 @@
-"""A gateway whose services and store a test can reach."""
+"""A gateway whose services and store a test can reach, and calls at once."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 from unittest import mock
 
 from toolkit_gateway import Gateway, gateway
@@ -12,6 +14,8 @@ from toolkit_gateway.configuration import Configuration
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.services import Services
 from toolkit_gateway.stores import Records, Store
+
+T = TypeVar("T")
 
 
 def gateway_and_services(*arguments: Any, **options: Any) -> tuple[Gateway, NotedServices]:
@@ -23,6 +27,18 @@ def gateway_and_services(*arguments: Any, **options: Any) -> tuple[Gateway, Note
 
     with mock.patch.object(gateway, "Services", note):
         return Gateway(*arguments, **options), started[0]
+
+
+def at_once(calls: int, work: Callable[[int], T]) -> list[T]:
+    """Do the work in so many threads that begin together; return what each of them returned."""
+    barrier = threading.Barrier(calls)
+
+    def begin(number: int) -> T:
+        barrier.wait(60)
+        return work(number)
+
+    with ThreadPoolExecutor(calls) as threads:
+        return list(threads.map(begin, range(calls)))
 
 
 class NotedRecords:

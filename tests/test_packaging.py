@@ -92,16 +92,12 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
-def newcomer(folder: Path) -> dict[str, str]:
-    """Return the environment of a newcomer: an empty home, nothing of this checkout."""
-    environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "MPLCONFIGDIR")}
-    return {**environment, "HOME": str(folder)}
-
-
-def run(command: list[str | Path], folder: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = newcomer(folder) | variables
+def run(command: list[str | Path], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as a newcomer would: with an empty home, and nothing of this checkout."""
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "MPLCONFIGDIR")}
+    environment = {**kept, "HOME": str(folder), **variables}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done
 
 

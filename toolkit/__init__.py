@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolkit_gateway import Gateway
 
 _MODULE_OF_NAME = {
-    "Archive": "toolkit.archive",
+    "Archive": "toolkit.archive.archive",
     "Connection": "toolkit.connection",
     "Gateway": "toolkit_gateway",
     "HandwritingExplorer": "toolkit.handwriting.widgets.handwriting_explorer",

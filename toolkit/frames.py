@@ -17,7 +17,7 @@ TimeLike = str | date | datetime | pd.Timestamp | np.datetime64
 
 
 def declared_frame(
-    records: Iterable[Mapping[str, Any]], columns: Mapping[str, str], index: str | None = None
+    records: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], index: str | None = None
 ) -> pd.DataFrame:
     """Return a frame with one row per record and exactly these columns (dtype by name); missing values are NA."""
     rows: Sequence[Mapping[str, Any]] = list(records)

@@ -26,6 +26,7 @@ import psutil
 import redis
 
 from tests.conftest import ROOT
+from tests.ports import free_port
 
 
 class Peer(NamedTuple):
@@ -69,14 +70,6 @@ def program(name: str, package: str) -> str:
     if path is None:
         raise Missing(f"{name} is missing: apt-get install {package}")
     return path
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def with_children(pid: int) -> list[psutil.Process]:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 
 import psutil
 
+from tests.benchmarks.load import cpu_seconds
 from tests.conftest import operator_of
 from tests.redis_servers import RedisServer
 from toolkit import Gateway
@@ -61,15 +62,11 @@ async def _load(port: int, moments: int, pid: int) -> tuple[float, float]:
     ready = asyncio.Barrier(CONNECTIONS + 1)
     tasks = [asyncio.ensure_future(_connection(port, moments // CONNECTIONS, ready)) for _ in range(CONNECTIONS)]
     await ready.wait()
-    started, cpu_before = time.perf_counter(), _cpu_seconds(pid)
+    gateway = [psutil.Process(pid)]
+    started, cpu_before = time.perf_counter(), cpu_seconds(gateway)
     await asyncio.gather(*tasks)
     sent = moments // CONNECTIONS * CONNECTIONS
-    return sent / (time.perf_counter() - started), (_cpu_seconds(pid) - cpu_before) / sent
-
-
-def _cpu_seconds(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
+    return sent / (time.perf_counter() - started), (cpu_seconds(gateway) - cpu_before) / sent
 
 
 def print_moments(title: str, gateway: Gateway, moments: int) -> None:

@@ -14,8 +14,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.lab_page import ARTEFACTS
 from tests.browser.widget_page import settled_box
 from toolkit.charts.assets import chart_module, chart_styles
-from toolkit.charts.look import LOOK, PALETTE
-from toolkit.charts.numerals import tick_labels
+from toolkit.charts.look import LOOK, PALETTE, tick_labels
 
 _T0 = 1767225600  # 2026-01-01 UTC
 _INKS = {"light": 0x22, "dark": 0xEE}

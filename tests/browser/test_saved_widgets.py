@@ -22,6 +22,7 @@ from tests.browser.lab_page import (
     load_notebook,
     open_notebook,
     restart_kernel,
+    run_all,
     run_opened,
     save,
     shut_down_kernels,
@@ -65,7 +66,6 @@ _CELLS = (
     "for number in tqdm(range(40), leave=False): pass",
     "view = ipywidgets.IntText()._repr_mimebundle_(); del view['text/plain']; display(view, raw=True)",
 )
-JUPYTERLAB, NOTEBOOK_7 = "lab/tree", "notebooks"
 _WIDGETS = 5  # of ours
 _PICTURES = _WIDGETS + 2  # and a chart, and the page of a reward
 _CHARTS = 3
@@ -127,10 +127,18 @@ def is_line_drawn(picture: Image.Image) -> bool:
     return ImageColor.getrgb(PALETTE[0]) in {found for _, found in picture.getcolors(maxcolors=1 << 20) or ()}
 
 
+def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, trusted: bool) -> None:
+    open_notebook(page, lab, path, interface)
+    assert_saved(page, trusted=trusted)
+    if trusted:
+        use_saved_charts(page)
+    assert (is_trusted(page), is_changed(page)) == (trusted, False)
+    keep_picture(page, f"saved-{'trusted' if trusted else 'untrusted'}-{interface[:3]}")
+
+
 def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -> None:
     path = lab.write_notebook("saved.ipynb", _CELLS)
-    open_notebook(page, lab, path, NOTEBOOK_7)
-    assert run_opened(page) == []
+    assert run_all(page, lab, path) == []
     assert_widgets(page)
     widgets = page.locator(".toolkit-widget").element_handles()
     save(page)
@@ -151,14 +159,8 @@ def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -
     from_elsewhere = "from-elsewhere.ipynb"
     shutil.copy(lab.folder / path, lab.folder / from_elsewhere)
     end_trust(lab.folder / from_elsewhere)
-    for name, interface, trusted in (
-        (path, JUPYTERLAB, True),
-        (from_elsewhere, JUPYTERLAB, False),
-        (path, NOTEBOOK_7, True),
-    ):
-        open_notebook(page, lab, name, interface)
-        assert_saved(page, trusted=trusted)
-        if trusted:
-            use_saved_charts(page)
-        assert (is_trusted(page), is_changed(page)) == (trusted, False)
-        keep_picture(page, f"saved-{'trusted' if trusted else 'untrusted'}-{interface[:3]}")
+    for interface in ("lab/tree", "notebooks"):  # Notebook 7 last, as each of the two takes seconds to load
+        assert_reopened(page, lab, path, interface, trusted=True)
+        assert_reopened(page, lab, from_elsewhere, interface, trusted=False)
+    assert run_opened(page) == []
+    assert_widgets(page)

@@ -49,9 +49,7 @@ def behind_nginx(gateways: list[Gateway], folder: Path) -> Iterator[str]:
     nginx, port = required_program("nginx"), free_port()
     site = with_addresses(SITE, gateways, "listen 80;", f"listen 127.0.0.1:{port};")
     (folder / "nginx.conf").write_text(MAIN.format(folder=folder, site=site), "utf-8")
-    with ended_with_us([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "log")]):
-        url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: answers(url), f"nginx did not start: {log_of(folder)}")
+    with running([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "log")], port) as url:
         yield url
 
 
@@ -62,9 +60,7 @@ def behind_haproxy(gateways: list[Gateway], folder: Path) -> Iterator[str]:
     configuration = (ROOT / "docs/deploy/haproxy.cfg").read_text("utf-8")
     configuration = with_addresses(configuration, gateways, "bind :80", f"bind 127.0.0.1:{port}")
     (folder / "haproxy.cfg").write_text(configuration, "utf-8")
-    with ended_with_us([haproxy, "-db", "-f", str(folder / "haproxy.cfg")]):
-        url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: answers(url), "HAProxy did not start")
+    with running([haproxy, "-db", "-f", str(folder / "haproxy.cfg")], port) as url:
         yield url
 
 
@@ -78,12 +74,14 @@ def with_addresses(configuration: str, gateways: list[Gateway], written_bind: st
 
 
 @contextmanager
-def ended_with_us(command: list[str]) -> Iterator[None]:
-    """Run a program in the block; it ends also where this process is killed."""
+def running(command: list[str], port: int) -> Iterator[str]:
+    """Run a proxy in the block; it ends also where this process is killed."""
     process = subprocess.Popen(command)
     watchdog = subprocess.Popen(["sh", "-c", "cat > /dev/null; kill $0", str(process.pid)], stdin=subprocess.PIPE)
+    url = f"http://127.0.0.1:{port}"
     try:
-        yield
+        wait_until(lambda: answers(url), f"it did not start: {command}")
+        yield url
     finally:
         watchdog.communicate(b"")
         process.wait(60)
@@ -94,10 +92,6 @@ def answers(url: str) -> bool:
         return raw_call(url, "GET", "/get/stats").status == 200
     except OSError:
         return False
-
-
-def log_of(folder: Path) -> str:
-    return (folder / "log").read_text("utf-8") if (folder / "log").exists() else ""
 
 
 def posted(url: str, thing: str, content: object) -> Any:

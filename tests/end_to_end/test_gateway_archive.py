@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import itertools
 import json
-import logging
 import re
 import threading
 import time
@@ -19,7 +17,6 @@ import pytest
 
 import toolkit
 from tests.commands import called
-from tests.gateway.stores.stores_under_test import SetClock
 from tests.gateway_process import GatewayProcess
 from tests.redis_servers import fresh_url
 from toolkit.archive.archive import Archive
@@ -27,11 +24,7 @@ from toolkit.archive.file_names import all_files, thing_files
 from toolkit.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable
 from toolkit_gateway import DEMO_START, Gateway
-from toolkit_gateway.dweets.archiving import Archiving
-from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.runtime import SteppedClock, Timings
-from toolkit_gateway.stores import NewEntry
-from toolkit_gateway.stores.embedded import EmbeddedStore
 
 DWEETS = 4_000
 
@@ -273,40 +266,3 @@ def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
         assert other.stop() == 0
     assert len(acknowledged) >= DWEETS, "though only 500 are kept"
     check([tuple(pair) for pair in Archive(tmp_path).history("all")["content"]], acknowledged, tmp_path, workers=3)
-
-
-async def test_another_gateway_takes_over_when_a_lease_runs_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.ERROR)
-
-    async def post(store: EmbeddedStore, first: int) -> None:
-        drafts = [NewEntry(n, str(n), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}' % n)
-                  for n in range(first, first + 50)]  # fmt: skip
-        await store.journals.append(journal_of("t"), drafts)
-
-    async def become(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not condition():
-                await asyncio.sleep(0.01)
-
-    # A lease runs out when the test says so, however busy the machine.
-    clock, stopped_clock = SetClock(), SetClock()
-    store = EmbeddedStore(None, clock)
-    await store.open()
-    first, second = (Archiving(store, tmp_path, each, 0.01, lease=0.3) for each in (stopped_clock, clock))
-    await first.open()
-    await second.open()
-    assert first.is_writing
-    assert not second.is_writing
-    await post(store, 0)
-    await become(lambda: second.note_post("t") == 50)  # every gateway learns what is archived
-    clock.at += 301  # the first one cannot renew its lease any more: its clock stands still
-    await become(lambda: second.is_writing and not first.is_writing)
-    await post(store, 50)
-    await become(lambda: first.note_post("t") == 100)
-    assert archived_so_far(tmp_path, "t") == 100
-    await second.close()
-    await first.close()
-    await store.close()
-    assert numbers(tmp_path, "t") == list(range(100))

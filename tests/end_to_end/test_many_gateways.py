@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from tests.conftest import Caller, operator_of
 from tests.gateway.rewards.ledgers import SCARCE
+from tests.gateway_parts import at_once
 from tests.identity_lab import CLIENTS, Wire
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
@@ -52,26 +52,6 @@ def calls(pair: tuple[Gateway, Gateway]) -> tuple[Caller, Caller]:
     return Caller(pair[0]), Caller(pair[1])
 
 
-def at_once(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
-    """Do the work in so many threads that begin together; give what each of them returned."""
-    barrier, results, failed = threading.Barrier(threads), [], []
-
-    def run(number: int) -> None:
-        barrier.wait()
-        try:
-            results.append(work(number))
-        except Exception as error:
-            failed.append(error)
-
-    running = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
-    assert failed == []
-    return results
-
-
 def content_of_frame(chunk: bytes) -> Any:
     return json.loads(json.loads(chunk.split(b"\r\n")[1]))["content"]
 
@@ -90,8 +70,9 @@ def test_listeners_of_all_gateways_get_one_order(calls: tuple[Caller, Caller]) -
                 text = b""
                 while text.count(b"\ndata: ") < 20:
                     text += stream.chunk()
-                assert re.findall(rb"^id: (\d+)$", text, re.MULTILINE) == [b"%d" % (n + 1) for n in range(20)]
-                assert re.findall(rb'"content":(\d+)', text) == [b"%d" % n for n in range(20)]
+                dweets = [event for event in text.decode().split("\n\n") if "data: " in event]
+                found = [(re.findall(r"id: (\d+)", one), re.findall(r'"content":(\d+)', one)) for one in dweets]
+                assert found == [([str(number + 1)], [str(number)]) for number in range(20)]
             else:
                 assert [content_of_frame(stream.chunk()) for _ in range(20)] == list(range(20))
     finally:
@@ -175,10 +156,10 @@ def test_post_rate_limit_counts_in_each_gateway() -> None:
 def test_fingerprint_and_code_work_once_across_gateways(pair: tuple[Gateway, Gateway]) -> None:
     wires = [Wire(gateway.base_url) for gateway in pair]
     first = wires[0].first()
-    opened = at_once(lambda number: wires[number % 2].open(first))
+    opened = at_once(THREADS, lambda number: wires[number % 2].open(first))
     assert Counter(answer.http for answer in opened) == {200: 1, 410: THREADS - 1}
     (final,) = [answer.json["vfp"] for answer in opened if answer.http == 200]
-    finished = at_once(lambda number: wires[number % 2].finish(final))
+    finished = at_once(THREADS, lambda number: wires[number % 2].finish(final))
     assert Counter(answer.status for answer in finished) == {0: 1, 2003: THREADS - 1}
     # Used twice, it was stolen once: its code is revoked, at both.
     (response,) = [answer.response for answer in finished if answer.status == 0]
@@ -196,7 +177,7 @@ def test_wrong_answers_are_counted_across_gateways(pair: tuple[Gateway, Gateway]
     wires = [Wire(gateway.base_url) for gateway in pair]
     codes, challenge_id = wires[0].challenged()
     guess = {"ChallengeId": challenge_id, "ChallengeAnswer": "00000"}
-    answers = at_once(lambda number: wires[number % 2].payment_list(codes, **guess), 20)
+    answers = at_once(20, lambda number: wires[number % 2].payment_list(codes, **guess))
     counted = Counter(answer.status for answer in answers)
     assert counted[2022] <= 3, "no more than three guesses were judged"
     assert counted[2022] + counted[2023] == 20
@@ -218,7 +199,7 @@ def test_a_stock_of_100_gives_100_rewards_across_gateways(pair: tuple[Gateway, G
         callers[number % 2].post(session_start(), **device)
         return [callers[(number + turn) % 2].reason(**device) for turn in range(6)].count("REWARDED")
 
-    assert sum(at_once(earn)) == 100
+    assert sum(at_once(THREADS, earn)) == 100
     decisions = [operator_of(gateway).decisions() for gateway in pair]
     assert Counter(decisions[0]["reason"]) == {"REWARDED": 100, "NO_INVENTORY": THREADS * 6 - 100}
     assert list(decisions[0]["decision_id"]) == [f"d-{number:06d}" for number in range(1, THREADS * 6 + 1)]

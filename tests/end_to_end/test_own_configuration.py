@@ -1,4 +1,4 @@
-"""A new user's first hour with all four services: a configuration of one's own, without demo data."""
+"""A new user's first hour with its services: a configuration of one's own, without demo data."""
 
 from __future__ import annotations
 
@@ -118,11 +118,6 @@ def test_a_person_of_the_file_is_identified(tk: toolkit.Connection) -> None:
         assert (user.mobile_number, user.mobile_operator_name) == ("*********88", "Own Mobile")
         assert session.eligibility()["eligible"].tolist() == [True]
         assert session.payment_list(answer="97001")["payment_type"].tolist() == ["CARRIER_BILL"]
-
-
-def test_a_text_is_written(tk: toolkit.Connection) -> None:
-    letter = tk.handwriting.pdf("Dear Ada,\nthe engine works.", "Molly", random_seed=7)
-    assert (letter.lines, letter.overflow) == (2, False)
 
 
 def test_demo_keys_are_refused_with_a_configuration(own: tuple[Gateway, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Callers of all four services, each in a loop that survives kills of its gateway."""
+"""Callers of all services, each in a loop that ends with its gateway, and the check of what is stored afterwards."""
 
 from __future__ import annotations
 
@@ -7,253 +7,157 @@ import itertools
 import json
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
-from urllib.parse import quote
 
-import toolkit
-from toolkit.errors import ServiceFailure, Unreachable
-from toolkit_gateway.configuration import Configuration
-from toolkit_gateway.demo_world import DemoWorld
+from tests.gateway.rewards.ledgers import UNLIMITED, check_ledger
+from tests.identity_lab import Wire
+from tests.reward_caller import COMMON, TARGET
+from toolkit_gateway.dweets.storage import SPACE, thing_key
+from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
-MASTER_KEY = "master-of-the-garage"
-JSON = {"Content-Type": "application/json", "Accept": "application/json"}
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes
+WORKERS = 4  # of each kind
+STOCK = 100  # it ends in the first life or in the second
+RULES = {"default": {**UNLIMITED, "p": 0.5}, "rewards": [{"id": "drink", "title": "A drink", "stock": STOCK}]}
+LOCKS = {f"lock-{number}": f"master-key-of-lock-{number}" for number in range(WORKERS)}
 
 
-class Caller(threading.Thread):
-    """Takes one turn after another until `is_over`; what a turn raises is in ``failure``.
+class Worker:
+    """One caller: it makes one request after the other until its gateway is gone."""
 
-    Parameters
-    ----------
-    port
-        Where every life of the gateway listens.
-    pause
-        Seconds between two turns.
-    """
-
-    def __init__(self, port: int, pause: float) -> None:
-        super().__init__(daemon=True, name=type(self).__name__)
-        self.is_over = threading.Event()
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.failure: Exception | None = None
-        self.answered = self.broken = 0
-        self._pause = pause
-        self.base_url = f"http://127.0.0.1:{port}"
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        #: Whether the connection ended before the work did: the gateway was killed.
+        self.is_cut_off = False
+        self.pause = 0.0
+        self.is_over = threading.Event()
 
-    def run(self) -> None:
-        try:
-            while not self.is_over.wait(self._pause):
-                self.turn()
-        except Exception as error:  # the test looks at it
-            self.failure = error
-        finally:
-            self._connection.close()
-
-    def turn(self) -> None:
+    def requests(self) -> Iterator[tuple[str, str, object]]:
         raise NotImplementedError
 
-    def ask(self, method: str, target: str, body: bytes = b"", **headers: str) -> Answer | None:
-        """Return the answer; None where the gateway ended before it had answered, or is not there."""
+    def note(self, response: http.client.HTTPResponse, body: bytes) -> None:
+        """Remember what was acknowledged."""
+        raise NotImplementedError
+
+    def work(self, port: int, answered: Callable[[], None]) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            self._connection.request(method, target, body or None, headers)
-            response = self._connection.getresponse()
-            answer = Answer(response.status, response.headers, response.read())
+            connection.connect()
+            connection.auto_open = 0  # a connection that is closed is not opened again
+            for method, target, content in self.requests():
+                if self.is_over.wait(self.pause):
+                    return
+                body = None if content is None else json.dumps(content)
+                connection.request(method, target, body, {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                self.note(response, response.read())
+                answered()
         except (OSError, http.client.HTTPException):
-            self._connection.close()
-            self.broken += 1
-            return None
-        # A gateway that ends may refuse what comes last; nothing else may fail.
-        assert answer.status < 500 or answer.status == 503, (target, answer)
-        self.answered += 1
-        return answer if answer.status != 503 else None
-
-    def succeeds(self, method: str, target: str, body: bytes = b"", **headers: str) -> bool:
-        answer = self.ask(method, target, body, **headers)
-        assert answer is None or b'"this":"succeeded"' in answer.body[:100], (target, answer)
-        return answer is not None
+            self.is_cut_off = True
+        except Exception as error:
+            self.failure = error
+        finally:
+            connection.close()
 
 
-class Poster(Caller):
-    """Posts the numbers from 0 on to a thing, one at a time and in batches of ten."""
+class Poster(Worker):
+    """Posts its number and the numbers from 1 on, to one thing."""
 
-    def __init__(self, port: int, thing: str) -> None:
-        super().__init__(port, 0.02)
-        self.thing = thing
-        self.acknowledged: list[int] = []
-        #: Sent and never answered: they are there once or not at all.
-        self.maybe: list[int] = []
-        self._numbers = itertools.count()
-        self._turns = itertools.count()
+    def __init__(self, number: int, count: int = 1_000_000_000) -> None:
+        super().__init__(number)
+        self.count, self.sent, self.acknowledged = count, 0, list[int]()
 
-    def turn(self) -> None:
-        many = 10 if next(self._turns) % 10 == 0 else 1
-        numbers = list(itertools.islice(self._numbers, many))
-        body = b"\n".join(b'{"n":%d,"fill":"%b"}' % (number, b"x" * 100) for number in numbers)
-        told = self.succeeds("POST", f"/{'dweets' if many > 1 else 'dweet'}/for/{self.thing}", body, **JSON)
-        (self.acknowledged if told else self.maybe).extend(numbers)
+    def requests(self) -> Iterator[tuple[str, str, object]]:
+        while self.sent < self.count:
+            self.sent += 1
+            yield "POST", "/dweet/for/all", [self.number, self.sent]
+
+    def note(self, response: http.client.HTTPResponse, body: bytes) -> None:
+        assert json.loads(body)["this"] == "succeeded", body
+        self.acknowledged.append(self.sent)
 
 
-class Visitor(Caller):
-    """Makes requests in turn; of those that a death can make fail, each answer is right."""
+class Locker(Worker):
+    """Locks and unlocks its thing; `possible` is what may be stored: the last answer, and the call without one."""
 
-    def __init__(self, port: int, name: str, pause: float, targets: Iterable[str], *, may_fail: bool = False) -> None:
-        super().__init__(port, pause)
-        self.name = name
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.thing, self.possible, self.target = f"thing-{number}", {False}, False
+
+    def requests(self) -> Iterator[tuple[str, str, object]]:
+        lock, key = f"lock-{self.number}", LOCKS[f"lock-{self.number}"]
+        while True:
+            self.target = not self.target
+            self.possible.add(self.target)
+            call = f"/lock/{self.thing}?lock={lock}&key={key}" if self.target else f"/unlock/{self.thing}?key={key}"
+            yield "GET", call, None
+
+    def note(self, response: http.client.HTTPResponse, body: bytes) -> None:
+        assert json.loads(body)["this"] == "succeeded", body
+        self.possible = {self.target}
+
+
+class Player(Worker):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.answered: list[str] = []
+
+    def requests(self) -> Iterator[tuple[str, str, object]]:
+        device = {**COMMON, "device_id": str(uuid.uuid4())}
+        event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
+        yield "POST", TARGET, {**device, "events": [event]}
+        while True:
+            yield "POST", TARGET, {**device, "moment_id": "m"}
+
+    def note(self, response: http.client.HTTPResponse, body: bytes) -> None:
+        assert response.status == 200, body
+        if decision := response.headers["x-reward-decision"]:
+            self.answered.append(decision.partition(";")[0])
+
+
+class Visitor(Worker):
+    """Makes requests in turn, whose answers are all right."""
+
+    def __init__(self, targets: Iterable[str]) -> None:
+        super().__init__(0)
         self._targets = itertools.cycle(targets)
-        self._may_fail = may_fail
 
-    def turn(self) -> None:
-        target = next(self._targets)
-        answer = self.ask("GET", target)
-        assert self._may_fail or answer is None or answer.status == 200, (target, answer)
+    def requests(self) -> Iterator[tuple[str, str, object]]:
+        return (("GET", target, None) for target in self._targets)
 
-
-def visitors(port: int, thing: str) -> list[Visitor]:
-    """Return callers who read a thing in all ways, lock and alert another, and have texts written."""
-    hour, key = f"date={datetime.now(UTC):%Y-%m-%d&hour=%H}", f"key={MASTER_KEY}"
-    reads = [
-        f"/get/latest/dweet/for/{thing}",
-        f"/get/dweets/for/{thing}",
-        f"/get/stored/dweets/for/{thing}?{hour}",
-        f"/get/stored/dweets/for/{thing}?{hour}&responseType=csv",
-        "/get/stats",
-    ]
-    locking = [
-        f"/lock/shed?lock=shed-lock&{key}",
-        f"/dweet/for/shed?n=1&{key}",
-        "/get/latest/dweet/for/shed",
-        f"/alert/a@b.example/when/shed/dweet.n%20%3E%20100?{key}",
-        f"/get/alert/for/shed?{key}",
-        f"/remove/alert/for/shed?{key}",
-        f"/unlock/shed?{key}",
-    ]
-    texts = [quote(f"Dear number {number}, the engine works. " * 5) for number in range(40)]
-    rendering = [
-        f"/render/{kind}?apikey=any-key&handwriting_id=2D5QW0F80001&text={text}"
-        for text, kind in zip(texts, itertools.cycle(("png", "pdf", "svg", "replay")), strict=False)
-    ]
-    return [
-        Visitor(port, "Reader", 0.1, reads),
-        Visitor(port, "Locksmith", 0.1, locking, may_fail=True),
-        Visitor(port, "Writer", 0.3, rendering),
-    ]
+    def note(self, response: http.client.HTTPResponse, body: bytes) -> None:
+        assert response.status == 200, body
 
 
-class Hearer(threading.Thread):
-    """Listens to a thing with the toolkit's own client, from its first dweet to the one that says "end"."""
+class Phone(Worker):
+    """Walks the identity flow to the list of payments."""
 
-    def __init__(self, port: int, thing: str) -> None:
-        super().__init__(daemon=True, name="Hearer")
-        self.heard: list[int] = []
-        self.failure: Exception | None = None
-        self._base_url, self._thing = f"http://127.0.0.1:{port}", thing
-
-    def run(self) -> None:
+    def work(self, port: int, answered: Callable[[], None]) -> None:
+        wire = Wire(f"http://127.0.0.1:{port}")
         try:
-            with toolkit.connect(self._base_url) as tk:
-                position: int | None = 0
-                while position is not None:
-                    position = self._hear(tk, position)
-        except Exception as error:  # the test looks at it
+            while not self.is_over.wait(self.pause):
+                wire.unlocked()
+        except (OSError, http.client.HTTPException):
+            return  # killed
+        except Exception as error:
             self.failure = error
 
-    def _hear(self, tk: toolkit.Connection, position: int) -> int | None:
-        """Hear 500 dweets, hang up, and return where to go on; None at the end."""
-        with tk.dweets.listen(self._thing, since=position) as dweets:
-            for dweet in itertools.islice(dweets, 500):
-                if dweet.content == "end":
-                    return None
-                self.heard.append(dweet.content["n"])
-            return dweets.position
 
-
-class Alarm(Caller):
-    """Posts to a locked thing; now and then what its alert mails about."""
-
-    CONDITION = "return dweet.alarm === undefined ? false : 'number ' + dweet.alarm"
-
-    def __init__(self, port: int, thing: str, seconds_between: float) -> None:
-        super().__init__(port, 0.1)
-        self.thing = thing
-        self.acknowledged: list[int] = []
-        self.maybe: list[int] = []
-        self._alarms = itertools.count()
-        self._turns_between = max(2, round(seconds_between / 0.1))
-        self._turns = itertools.count()
-
-    def arm(self) -> None:
-        key = f"key={MASTER_KEY}"
-        assert self.succeeds("GET", f"/lock/{self.thing}?lock={self.thing}-lock&{key}")
-        assert self.succeeds("GET", f"/alert/a@b.example/when/{self.thing}/{quote(self.CONDITION, safe='')}?{key}")
-
-    def turn(self) -> None:
-        target = f"/dweet/for/{self.thing}?key={MASTER_KEY}"
-        if next(self._turns) % self._turns_between:
-            self.succeeds("POST", target, b'{"celsius":21.5}', **JSON)
-        else:
-            number = next(self._alarms)
-            told = self.succeeds("POST", target, b'{"alarm":%d}' % number, **JSON)
-            (self.acknowledged if told else self.maybe).append(number)
-
-
-class Player(Caller):
-    """Has moments of 20 devices decided."""
-
-    TARGET = "/2.0/web/moment/?r=1412359522&gatewaykey={}"
-
-    def __init__(self, port: int) -> None:
-        super().__init__(port, 0.1)
-        keys = DemoWorld(Configuration()).credentials
-        self._target = self.TARGET.format(keys["gatewaykey"].reveal())
-        self._common = {"app_key": keys["app_key"].reveal(), "protocol": "http", "sdk_version": "1.0", "test": False}
-        self._devices = [str(uuid.uuid4()) for _ in range(20)]
-        self._turns = itertools.count()
-        #: The identifiers of the decisions that were answered.
-        self.decided: list[str] = []
-
-    def turn(self) -> None:
-        turn = next(self._turns)
-        device = self._devices[turn % 20]
-        if turn % 400 < 20:  # each device again, before its session ends
-            started = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
-            self._post({"events": [started]}, device)
-        answer = self._post({"moment_id": "finished_5k_run"}, device)
-        if answer is not None:
-            self.decided.append(answer.headers["X-Reward-Decision"].partition(";")[0])
-
-    def _post(self, fields: dict[str, Any], device: str) -> Answer | None:
-        body = json.dumps({**self._common, **fields, "device_id": device}).encode()
-        answer = self.ask("POST", self._target, body, **JSON)
-        assert answer is None or answer.status == 200, answer
-        return answer
-
-
-class Phone(Caller):
-    """Walks the identity flow with the toolkit's own client; a flow that a death cut off begins again."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(port, 1.0)
-        world = DemoWorld(Configuration())
-        self._handset = world.handset("happy")
-        self._credentials = world.credentials
-
-    def turn(self) -> None:
-        try:
-            with toolkit.connect(self.base_url, credentials=self._credentials) as tk:
-                started = tk.identity.start_authentication(self._handset)
-                user = tk.identity.finish_authentication(tk.identity.authenticate_device(started, self._handset))
-                assert tk.identity.eligibility(user)["eligible"].item()
-                assert len(tk.identity.payment_list(user, answer=self._handset.answer)) > 0
-        except (Unreachable, ServiceFailure) as error:
-            if isinstance(error, ServiceFailure) and error.status != 503:
-                raise
-            self.broken += 1
-        else:
-            self.answered += 1
+async def check_kept(store: EmbeddedStore, posters: list[Poster], lockers: list[Locker], players: list[Player]) -> None:
+    await check_ledger(store, [name for player in players for name in player.answered], STOCK)
+    entries = await store.journals.after(journal_of("all"), 0)
+    first = entries[0].sequence
+    assert [entry.sequence for entry in entries] == list(range(first, first + len(entries)))
+    kept = [json.loads(entry.data)["content"] for entry in entries]
+    for poster in posters:
+        numbers = [number for who, number in kept if who == poster.number]
+        assert numbers == sorted(set(numbers)), "in the order of the caller, none twice"
+        acknowledged = {number for number in poster.acknowledged if first == 1 or number >= numbers[0]}
+        assert acknowledged <= set(numbers), "nothing acknowledged is lost"
+        assert set(numbers) <= set(range(1, poster.sent + 1))
+    for locker in lockers:
+        locker.target = await store.records.get(SPACE, thing_key(locker.thing)) is not None
+        assert locker.target in locker.possible, "a thing is as it was acknowledged"
+        locker.possible = {locker.target}

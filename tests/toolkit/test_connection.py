@@ -154,11 +154,3 @@ def test_close_ends_open_streams(gateway: Gateway) -> None:
     tk.close()
     with pytest.raises(ToolkitError, match="is closed"):
         next(listener)
-
-
-def test_client_without_its_key_exists(gateway: Gateway) -> None:
-    for service in ["dweets", "handwriting", "rewards", "identity"]:
-        with toolkit.connect(gateway) as tk:
-            assert hasattr(tk, service)
-            assert repr(getattr(tk, service)).endswith(f"at {gateway.base_url}>")
-        assert hasattr(tk, service)

@@ -140,9 +140,3 @@ def test_process_exit_stops_its_gateway_silently(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     with Gateway(tmp_path) as gateway, toolkit.connect(gateway) as tk:
         assert tk.dweets.latest("kitchen")["celsius"].tolist() == [21.5]
-
-
-def test_error_classes_are_also_those_of_python() -> None:
-    assert issubclass(toolkit.errors.StoreUnavailable, toolkit.errors.GatewayError)
-    assert issubclass(toolkit.errors.InvalidParameters, toolkit.errors.MalformedRequest)
-    assert issubclass(toolkit.errors.TimedOut, TimeoutError)

@@ -115,7 +115,6 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: toolkit.rewards.made_up_moments(devices=0, days=1),
         "devices and days are at least 1",
     ),
-    "details of a number": (lambda w: payment_ids(5), "ids or rows of payment_list, not an int"),
     **{
         f"a phone at {address!r}": (
             lambda w, address=address: toolkit.identity.Handset("mine", address=address),
@@ -148,12 +147,6 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
 }
 
 
-def payment_ids(payments: Any) -> list[str]:
-    from toolkit.identity.client.replies import payment_ids as ids
-
-    return ids(payments)
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_call_error_says_what_to_do(name: str, world: World) -> None:
     call, said = WRONG[name]
@@ -177,7 +170,6 @@ RIGHT: dict[str, Callable[[World], object]] = {
     "a rating pair as list": lambda w: w.hands.available(rating_neatness=[1450, None]),
     "a width of numpy": lambda w: w.hands.png("Hi", "Molly", width=np.int64(100), random_seed=np.int64(7)),
     "titles in an array": lambda w: w.hands.sweep("Hi", np.array(["Molly"]), random_seed=7, progress=False),
-    "one id": lambda w: payment_ids("id"),
 }
 
 

@@ -25,7 +25,7 @@ from toolkit.archive.writer import ArchiveWriter
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
-from toolkit.dweets.field_names import CREATED
+from toolkit.dweets.content_leaves import CREATED
 from toolkit.dweets.frame_time import TimedRows, TimeSelection, timed_rows
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_range
@@ -126,19 +126,8 @@ class Archive:
             One row per run: thing, epoch (1, plus 1 for each restart of the server's numbers), first, last (the missing
             numbers), missing (how many), after, before (days in UTC of the dweets around them; NaT at the start).
         """
-        rows = [
-            (
-                thing,
-                gap.epoch,
-                gap.first,
-                gap.last,
-                gap.missing,
-                gap.earlier and gap.earlier.last_day,
-                gap.later.first_day,
-            )
-            for thing, files in all_files(self.folder).items()
-            for gap in gaps_of(files)
-        ]
+        gaps = ((thing, gap) for thing, files in all_files(self.folder).items() for gap in gaps_of(files))
+        rows = [{"thing": thing, "missing": gap.missing, **gap._asdict()} for thing, gap in gaps]
         return pd.DataFrame(rows, columns=list(_DELETED)).astype(_DELETED)
 
     def history(
@@ -189,13 +178,10 @@ class Archive:
             order = pc.sort_indices(table.column("created"))  # the sort is stable
             table, times = table.take(order), times[order.to_numpy()]
         contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
-        names_of_rows = table.column("thing").to_pylist()
-        own_times = None
+        names_of_rows, own_times = table.column("thing").to_pylist(), None
         if by_field is not None:
-            pairs = enumerate(zip(names_of_rows, contents, strict=True))
-            rows = [{"row": row, "thing": name, "content": content} for row, (name, content) in pairs]
-            rows, own_times = by_field.select(rows)
-            names_of_rows, contents, order = ([row[key] for row in rows] for key in ("thing", "content", "row"))
+            order, own_times = by_field.positions(names_of_rows, contents)
+            names_of_rows, contents = ([values[row] for row in order] for values in (names_of_rows, contents))
             times = times[order]
         return content_frame(contents, times, None if isinstance(things, str) else names_of_rows, columns, own_times)
 

@@ -49,29 +49,22 @@ class ArchiveFile(NamedTuple):
     def rows(self) -> int:
         return self.last - self.first + 1
 
-    def continues(self, earlier: "ArchiveFile") -> bool:
-        """Whether no number is missing between an earlier file and this one."""
-        return (self.epoch, self.first) == (earlier.epoch, earlier.last + 1)
-
 
 class Position(NamedTuple):
-    """The epoch and sequence number of the last archived row; a thing without rows is at epoch 1, sequence 0."""
+    """An epoch and a sequence number in it."""
 
-    epoch: int = 1
-    sequence: int = 0
-
-    def restarted(self) -> "Position":
-        return Position(self.epoch + 1, 0)
+    epoch: int
+    sequence: int
 
 
 class Gap(NamedTuple):
-    """Missing numbers, `first` to `last`, before the file `later`; `earlier` is None at the start of a thing."""
+    """Missing numbers, `first` to `last`, between the days `after` and `before`; `after` is None at the start."""
 
     epoch: int
     first: int
     last: int
-    earlier: ArchiveFile | None
-    later: ArchiveFile
+    after: str | None
+    before: str
 
     @property
     def missing(self) -> int:
@@ -89,11 +82,7 @@ def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[Gap]:
     for earlier, file in zip([None, *files], files, strict=False):
         last = earlier.last if earlier is not None and earlier.epoch == file.epoch else 0
         if missing := missing_between(last, file.first):
-            yield Gap(file.epoch, *missing, earlier, file)
-
-
-def position_after(files: Sequence[ArchiveFile]) -> Position:
-    return Position(files[-1].epoch, files[-1].last) if files else Position()
+            yield Gap(file.epoch, *missing, earlier and earlier.last_day, file.first_day)
 
 
 def last_numbers(folder: Path) -> dict[str, int]:
@@ -111,10 +100,6 @@ def folder_name(thing: str) -> str:
 def file_name(first_day: str, last_day: str, start: Position, last: int) -> str:
     """Return the name of a file with the rows from `start` to the number `last`."""
     return f"{first_day}_{last_day}.e{start.epoch}.{start.sequence:012d}-{last:012d}.parquet"
-
-
-def unfinished_name(start: Position) -> str:
-    return f"{start.epoch}.{start.sequence}{UNFINISHED}"
 
 
 def thing_files(folder: Path, thing: str) -> list[ArchiveFile]:

@@ -219,29 +219,24 @@ def last_row(file: ArchiveFile) -> Row:
 def write_parquet(path: Path, tables: Iterator[pa.Table]) -> tuple[str, str]:
     """Write and sync a file, and return its first and last day."""
     days: set[Any] = set()
+    first = next(tables)
+    # With these options, a file is a third as large and a query twice as fast as with the defaults.
+    distinct = ("sequence", "created", "transaction", "content")
+    options = {
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_dictionary": [name for name in first.schema.names if name not in distinct],
+        "column_encoding": dict.fromkeys(distinct[:2], "DELTA_BINARY_PACKED"),
+        "sorting_columns": [pq.SortingColumn(first.schema.get_field_index("sequence"))],
+    }
     with open(path, "wb") as file:
-        first = next(tables)
-        with _parquet_writer(file, first.schema) as writer:
+        with pq.ParquetWriter(file, first.schema, **options) as writer:
             for table in chain([first], tables):
                 writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
                 days |= set(table.column("day").unique().to_pylist())
         file.flush()
         os.fsync(file.fileno())
     return min(days).isoformat(), max(days).isoformat()
-
-
-def _parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:  # noqa: ANN401
-    # With these options, a file is a third as large and a query twice as fast as with the defaults.
-    distinct = ("sequence", "created", "transaction", "content")
-    return pq.ParquetWriter(
-        file,
-        schema,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=[name for name in schema.names if name not in distinct],
-        column_encoding=dict.fromkeys(distinct[:2], "DELTA_BINARY_PACKED"),
-        sorting_columns=[pq.SortingColumn(schema.get_field_index("sequence"))],
-    )
 
 
 def merged_tables(files: Sequence[ArchiveFile]) -> Iterator[pa.Table]:

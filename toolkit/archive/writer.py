@@ -17,15 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from toolkit.archive.file_names import (
+    UNFINISHED,
     ArchiveFile,
     Position,
     all_files,
     file_name,
     folder_name,
     leftover_files,
-    position_after,
     thing_files,
-    unfinished_name,
 )
 from toolkit.archive.parquet_files import (
     BASE,
@@ -88,8 +87,10 @@ class ArchiveWriter(Closable):
         self._restarted.add(thing)
 
     def position(self, thing: str) -> Position:
-        position = position_after(thing_files(self.folder, thing))
-        return position.restarted() if thing in self._restarted else position
+        """Return the position of the last row, which is 0 at the start of an epoch."""
+        files = thing_files(self.folder, thing)
+        epoch, last = (files[-1].epoch, files[-1].last) if files else (1, 0)
+        return Position(epoch + 1, 0) if thing in self._restarted else Position(epoch, last)
 
     def append(self, thing: str, rows: Sequence[Row]) -> None:
         """Add rows in ascending order of their numbers; skip stored rows.
@@ -129,7 +130,7 @@ class ArchiveWriter(Closable):
         if not self._lock.is_locked:
             raise ArchiveUnusable(f"this writer of the archive {self.folder} is closed")
         thing_folder = self.folder / folder_name(thing)
-        unfinished = thing_folder / unfinished_name(start)
+        unfinished = thing_folder / f"{start.epoch}.{start.sequence}{UNFINISHED}"
         try:
             if not thing_folder.is_dir():
                 thing_folder.mkdir(parents=True)
@@ -160,12 +161,14 @@ def _groups_to_merge(files: Sequence[ArchiveFile], *, fully: bool) -> Iterator[l
     """
     groups: list[list[ArchiveFile]] = []
     rows = size = 0
+    next_number: tuple[int, int] | None = None
     for file in files:
         rows, size = rows + file.rows, size + file.path.stat().st_size
-        if not groups or rows > _MOST_ROWS or size > _MOST_BYTES or not file.continues(groups[-1][-1]):
+        if rows > _MOST_ROWS or size > _MOST_BYTES or (file.epoch, file.first) != next_number:
             groups.append([])
             rows, size = file.rows, file.path.stat().st_size
         groups[-1].append(file)
+        next_number = file.epoch, file.last + 1
     if groups and not fully:
         group = groups.pop()
         rows_after = sum(file.rows for file in group)

@@ -15,8 +15,8 @@ from PIL import Image
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure
-from toolkit.charts.saved import SavedFigure, output_html, save_page
-from toolkit.charts.series import ChartMarks, Line, Unit, figure_data, seconds_of, thinned
+from toolkit.charts.saved import SavedFigure, output_html, page_html
+from toolkit.charts.series import ChartMarks, Unit, figure_data, seconds_of
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
 from toolkit.widgets.cell_runs import close_earlier
@@ -114,7 +114,7 @@ class Chart(anywidget.AnyWidget):
         is_thinned = sum(len(line.values) for line in figure.lines) > _MOST_POINTS
         # 3, because `thinned` leaves a line of up to three values per piece as it is.
         pieces = _MOST_POINTS // 3 // max(1, len(figure.lines)) if is_thinned else None
-        lines = [_line_message(line, pieces) for line in figure.lines]
+        lines = [line.message(pieces, _packed_times, np.ndarray.tobytes) for line in figure.lines]
         self._data = figure.message() | {"lines": lines, "empty": empty, "isThinned": is_thinned}
 
     @traitlets.validate("visible_range")
@@ -144,13 +144,10 @@ class Chart(anywidget.AnyWidget):
         utc = [pd.Timestamp(seconds, unit="s", tz="UTC").round("us") for seconds in change["new"]]
         self.visible_range = tuple(utc) if len(utc) == 2 else None
 
-    def offer_download(self, name: str, content: bytes) -> None:
-        """Make the browsers that show this chart download a file."""
-        self.send({"download": name}, [content])
-
     def _on_message(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
+        """Let the browser download the file that it asks for."""
         if export := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
-            self.offer_download(f"{self.file_name}.{message['ask']}", export(message["things"]))
+            self.send({"download": f"{self.file_name}.{message['ask']}"}, [export(message["things"])])
 
     def csv(self, things: Sequence[str] | None = None) -> bytes:
         """Return the visible range as CSV, with the lines of these things; None for all."""
@@ -182,10 +179,11 @@ class Chart(anywidget.AnyWidget):
             Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, "PNG")
         return file.getvalue()
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, tables: Mapping[str, pd.DataFrame] | None = None) -> None:
         """Write the chart to an HTML file that works without a kernel and without a network: values, zoom, downloads.
 
-        Of more than half a million points, the file has those that matter: no spike is lost.
+        Of more than half a million points, the file has those that matter: no spike is lost. With tables (by name), it
+        shows its rows below the chart, and then the tables.
 
         Examples
         --------
@@ -194,16 +192,17 @@ class Chart(anywidget.AnyWidget):
         >>> with TemporaryDirectory() as folder:
         ...     pd.DataFrame({"celsius": range(48)}, index=times).dweets.chart().save(f"{folder}/week.html")
         """
-        save_page(path, self.saved(), title=Path(path).stem)
-
-    def saved(self, tables: Mapping[str, pd.DataFrame] | None = None) -> SavedFigure:
-        """Return what a saved page shows; with tables, also the rows below the chart."""
-        options = self._options | {"empty": self._empty}
-        return SavedFigure(self._figure, options, self.visible_range, tables)
+        file = Path(path)
+        if file.suffix.lower() not in (".html", ".htm"):  # a browser would not open it as a page
+            raise InvalidArgument(f"name a file that ends in .html, not {described(str(path))}")
+        file.write_text(page_html(self._saved(tables), title=file.stem), "utf-8")
 
     def saved_html(self, picture: bytes, summary: str = "", tables: Mapping[str, pd.DataFrame] | None = None) -> str:
         """Return the saved chart as the output of a notebook, with this picture for pages without scripts."""
-        return output_html(self.saved(tables), picture, summary or repr(self))
+        return output_html(self._saved(tables), picture, summary or repr(self))
+
+    def _saved(self, tables: Mapping[str, pd.DataFrame] | None) -> SavedFigure:
+        return SavedFigure(self._figure, self._options | {"empty": self._empty}, self.visible_range, tables)
 
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._figure.lines)) if hasattr(self, "_figure") else ""
@@ -218,14 +217,5 @@ class Chart(anywidget.AnyWidget):
         return data | shown, metadata
 
 
-def _line_message(line: Line, pieces: int | None) -> dict[str, Any]:
-    values, outliers = line.values if pieces is None else thinned(line.values, pieces), line.outliers
-    message = {name: getattr(line, name) for name in ("thing", "field", "kind", "unit", "states")} | {
-        "x": seconds_of(values.index).tobytes(),
-        "y": values.to_numpy().tobytes(),
-    }
-    if outliers is not None:
-        columns = {"y": outliers["value"], "expected": outliers["expected"], "score": outliers["score"]}
-        rings = {name: column.to_numpy(dtype="float64").tobytes() for name, column in columns.items()}
-        message["rings"] = {"x": seconds_of(outliers.index).tobytes(), **rings}
-    return message
+def _packed_times(times: "pd.Index[Any]") -> bytes:
+    return seconds_of(times).tobytes()

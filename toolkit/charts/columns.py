@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from functools import cache
 from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -120,11 +121,10 @@ def _is_of_kinds(column: pd.Series[Any] | None, kinds: Sequence[Kind]) -> bool:
 
 
 def _kinds_of_values(values: Iterable[Any]) -> list[Kind | None]:
-    types = [*map(type, values)]
-    kind_of_type = {found: _kind_of_type(found) for found in {*types}}
-    return [kind_of_type[found] for found in types]
+    return [_kind_of_type(type(value)) for value in values]  # type: ignore[arg-type]
 
 
+@cache
 def _kind_of_type(found: type) -> Kind | None:
     if issubclass(found, bool | np.bool_):
         return "boolean"

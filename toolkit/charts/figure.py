@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from toolkit.charts.look import LOOK
+from toolkit.charts.look import LOOK, tick_labels
 from toolkit.charts.matplotlib_style import styled
-from toolkit.charts.numerals import tick_labels
 from toolkit.charts.series import FigureData, Line
 
 if TYPE_CHECKING:
@@ -88,8 +87,13 @@ def _write(axes: Axes, text: str) -> None:
 
 def _draw_panels(figure: Figure, data: FigureData) -> list[Axes]:
     panels = data.panels or [[]]
-    heights = [_panel_height(panel) for panel in panels]
-    figure.set_size_inches(_WIDTH_INCHES, max(sum(heights) + 0.6, _HEIGHT_INCHES * (heights[0] == _PANEL_INCHES)))
+    # Numbers have the same height in all panels, and states a row for each thing.
+    are_numbers = [not panel or panel[0].kind == "number" for panel in panels]
+    heights = [
+        _PANEL_INCHES if is_number else max(0.6, 0.3 + _ROW_INCHES * len(panel))
+        for panel, is_number in zip(panels, are_numbers, strict=True)
+    ]
+    figure.set_size_inches(_WIDTH_INCHES, max(sum(heights) + 0.6, _HEIGHT_INCHES * are_numbers[0]))
     panel_axes = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     for axes, panel in zip(panel_axes, panels, strict=True):
         _draw_panel(axes, panel, data)
@@ -99,13 +103,6 @@ def _draw_panels(figure: Figure, data: FigureData) -> list[Axes]:
         figure.legend(*legend_entries(data), loc="outside upper right", ncols=6)
     panel_axes[-1].set_xlabel(data.time_label)
     return panel_axes
-
-
-def _panel_height(panel: Sequence[Line]) -> float:
-    """Return the height in inches of one of several panels."""
-    if not panel or panel[0].kind == "number":
-        return _PANEL_INCHES
-    return max(0.6, 0.3 + _ROW_INCHES * len(panel))
 
 
 def _draw_panel(axes: Axes, lines: Sequence[Line], data: FigureData) -> None:
@@ -143,23 +140,24 @@ def _draw_numbers(axes: Axes, lines: Sequence[Line], data: FigureData) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for line in lines:
-        colour, dash, is_distinct = data.style(line.thing)
-        values, opacity = line.values, 1.0
+        style, values, opacity = data.style(line.thing), line.values, 1.0
         if len(values) > _MOST_POINTS:
-            values, opacity = _draw_span(axes, values, colour), LOOK["mean"]
-        dashes: Any = (0, [length / 2 for length in dash]) if dash else "-"
-        width = 1.2 if is_distinct else 0.7
-        name = line.thing or line.field
-        axes.plot(values.index, values, label=name, color=(colour, opacity), linestyle=dashes, linewidth=width)
+            values, opacity = _draw_span(axes, values, style.colour), LOOK["mean"]
+        look = {
+            "color": (style.colour, opacity),
+            "linestyle": style.dashes,
+            "linewidth": 1.2 if style.is_distinct else 0.7,
+        }
+        axes.plot(values.index, values, label=line.thing or line.field, **look)
         # A line does not show a value without a neighbour, so a dot shows it.
         present = values.notna().to_numpy()
         isolated = present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
         if isolated.any():
-            axes.plot(values.index[isolated], values[isolated], "o", color=colour, markersize=3)
+            axes.plot(values.index[isolated], values[isolated], "o", color=style.colour, markersize=3)
     for line in lines:
-        if line.outliers is not None:
+        if (outliers := line.marks.outliers) is not None:
             axes.scatter(
-                line.outliers.index, line.outliers["value"], _ring_areas(line.outliers["score"]), "none",
+                outliers.index, outliers["value"], _ring_areas(outliers["score"]), "none",
                 edgecolors=_RING_COLOUR, zorder=3,
             )  # fmt: skip
     for limit in data.marks.thresholds.get(lines[0].field, ()) if lines else ():
@@ -257,21 +255,14 @@ def _draw_marks(axes: Axes, line: Line, data: FigureData, height: tuple[float, f
         transform = axes.get_xaxis_transform()
         axes.broken_barh(spans(found), height, color=colour, linewidth=0, transform=transform, zorder=0)
 
-    gaps, shifts, colour = data.marks.gaps, data.marks.shifts, data.style(line.thing).colour
-    if gaps is not None and len(own := _of_thing(gaps, line.thing)):
-        shade(own, (colour if len(data.things) > 1 else "black", LOOK["gap"]))
-    if shifts is None:
-        return
-    own = _of_thing(shifts, line.thing)
-    if len(own := own[own["field"] == line.field]):
-        shade(own, (colour, LOOK["shift"]))
-        for (start, _), why in zip(spans(own), own["explained_by"], strict=True):
+    gaps, shifts, colour = line.marks.gaps, line.marks.shifts, data.style(line.thing).colour
+    if gaps is not None:
+        shade(gaps, (colour if len(data.things) > 1 else "black", LOOK["gap"]))
+    if shifts is not None:
+        shade(shifts, (colour, LOOK["shift"]))
+        for (start, _), why in zip(spans(shifts), shifts["explained_by"], strict=True):
             text = why if isinstance(why, str) else "level shift"
             axes.text(start, 0.98, f" {text}", va="top", fontsize=8, transform=axes.get_xaxis_transform(), clip_on=True)
-
-
-def _of_thing(found: pd.DataFrame, thing: str) -> pd.DataFrame:
-    return found[found["thing"] == thing] if thing and "thing" in found.columns else found
 
 
 def _name_lines(axes: Axes, data: FigureData) -> None:
@@ -305,17 +296,11 @@ def legend_entries(data: FigureData) -> tuple[list[Any], list[str]]:
     """Return lines and names for a legend: one entry a thing; the things that look alike have one together."""
     from matplotlib.lines import Line2D
 
-    handles, names, alike = [], [], 0
-    for thing in data.drawn_things:
-        colour, dash, is_distinct = data.style(thing)
-        alike += not is_distinct
-        if is_distinct or alike == 1:
-            dashes: Any = (0, [length / 2 for length in dash]) if dash else "-"
-            handles.append(Line2D([], [], color=colour, linestyle=dashes))
-            names.append(_short(thing))
-    if alike:
-        names[-1] = f"and {alike} more"
-    return handles, names
+    styles = {thing: data.style(thing) for thing in data.drawn_things}
+    names = {style: _short(thing) for thing, style in styles.items()}
+    if alike := [style for style in styles.values() if not style.is_distinct]:
+        names[alike[0]] = f"and {len(alike)} more"
+    return [Line2D([], [], color=style.colour, linestyle=style.dashes) for style in names], [*names.values()]
 
 
 def _short(name: str) -> str:

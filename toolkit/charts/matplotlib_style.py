@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from toolkit.charts.look import PALETTE
@@ -14,45 +15,15 @@ ResultT = TypeVar("ResultT")
 
 # Two threads that change the settings at the same time would keep those of each other.
 _settings_lock = threading.RLock()
-_INK, _GRID = "#333333", "#d9d9d9"
-_SETTINGS: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#8c8c8c",
-    "axes.formatter.use_mathtext": True,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.labelcolor": _INK,
-    "axes.labelsize": 9.5,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": _INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "figure.dpi": 100,
-    "figure.figsize": (7.5, 2.9),
-    "figure.titlesize": 11,
-    "figure.titleweight": "bold",
-    "font.size": 9.5,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.7,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "lines.linewidth": 1.5,
-    "patch.edgecolor": "white",
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "xtick.labelsize": 9,
-    "ytick.color": _INK,
-    "ytick.labelsize": 9,
-    "ytick.major.size": 0,
-}
 
 
+@cache
 def _settings() -> dict[Any, Any]:
     from cycler import cycler
+    from matplotlib import rc_params_from_file
 
-    return _SETTINGS | {"axes.prop_cycle": cycler(color=PALETTE)}
+    file = Path(__file__).parent / "static" / "toolkit.mplstyle"
+    return {**rc_params_from_file(file, use_default_template=False), "axes.prop_cycle": cycler(color=PALETTE)}
 
 
 def style() -> None:

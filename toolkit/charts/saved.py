@@ -20,32 +20,19 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, saved_module
 from toolkit.charts.look import LOOK
-from toolkit.charts.series import FigureData, Line, seconds_of, thinned
-from toolkit.errors import InvalidArgument
+from toolkit.charts.series import FigureData, seconds_of
 
 #: How many points a file holds: more are thinned, without losing a spike.
 _MOST_IN_FILE = 500_000
-_STYLES = """:root { color-scheme: light dark; }
-body { background: Canvas; color: CanvasText; font: 14px system-ui, sans-serif; margin: 16px; }
-h1 { font-size: 18px; margin: 0 0 8px; overflow-wrap: anywhere; }
-"""
-_PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="$policy">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title><style>$styles</style></head>
-<body><h1>$title</h1><main id="figure"></main>
-<script type="application/json" id="data">$data</script>
-<script type="module">$script</script></body></html>
-""")
+_STATIC = Path(__file__).parent / "static"
+_PAGE = Template((_STATIC / "page.html").read_text("utf-8"))
 _OUTPUT = Template(
     '<div class="toolkit-saved"><img alt="$summary" src="data:image/png;base64,$picture">'
     '<script type="application/json">$data</script><script>$script</script></div>'
 )
-_LOADER = (Path(__file__).parent / "static" / "loader.js").read_text("utf-8")
+_LOADER = (_STATIC / "loader.js").read_text("utf-8")
 
 
 class SavedFigure(NamedTuple):
@@ -66,7 +53,9 @@ class SavedFigure(NamedTuple):
         page = {
             "options": self.options,
             "range": None if limits is None else seconds_of(pd.DatetimeIndex(list(limits))).tolist(),
-            "figure": self.figure.message() | {"lines": [_line(line, most) for line in lines]},
+            "figure": self.figure.message()
+            # `thinned` leaves a line of up to three values per piece as it is.
+            | {"lines": [line.message(max(1, most // 3), _differences, np.asarray) for line in lines]},
             "rows": self.tables is not None,
             "tables": {name: _texts(table) for name, table in (self.tables or {}).items()},
         }
@@ -74,17 +63,9 @@ class SavedFigure(NamedTuple):
         return orjson.dumps(page, option=orjson.OPT_SERIALIZE_NUMPY).replace(b"<", b"\\u003c")
 
 
-def save_page(path: str | Path, saved: SavedFigure, title: str) -> None:
-    """Write the figure to a file, and refuse a name that a browser would not open as a page."""
-    file = Path(path)
-    if file.suffix.lower() not in (".html", ".htm"):
-        raise InvalidArgument(f"name a file that ends in .html, not {described(str(path))}")
-    file.write_text(page_html(saved, title), "utf-8")
-
-
 def page_html(saved: SavedFigure, title: str) -> str:
     """Return a page whose policy allows nothing but its own script and styles."""
-    styles = chart_styles() + _STYLES
+    styles = chart_styles() + (_STATIC / "page.css").read_text("utf-8")
     script = (
         f"{saved_module()}\n"
         'showSaved(document.getElementById("figure"), JSON.parse(document.getElementById("data").textContent));\n'
@@ -119,18 +100,6 @@ def _packed(content: bytes) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
-
-
-def _line(line: Line, most_points: int) -> dict[str, Any]:
-    # `thinned` leaves a line of up to three values per piece as it is.
-    values, outliers = thinned(line.values, max(1, most_points // 3)), line.outliers
-    message = {name: getattr(line, name) for name in ("thing", "field", "kind", "unit", "states")}
-    message |= {"x": _differences(values.index), "y": values.to_numpy()}
-    if outliers is not None:
-        names = {"y": "value", "expected": "expected", "score": "score"}
-        rings = {name: outliers[column].to_numpy(dtype="float64") for name, column in names.items()}
-        message["rings"] = {"x": _differences(outliers.index), **rings}
-    return message
 
 
 def _differences(times: pd.Index[Any]) -> np.ndarray[Any, Any]:

@@ -5,7 +5,7 @@ Colour is the thing, a panel is the field: each field has its own panel, and a t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,10 +37,21 @@ class ChartMarks(NamedTuple):
 
     def worst_outliers(self) -> pd.DataFrame | None:
         """Return the outliers to mark: at most ten, those with the greatest scores."""
-        if self.outliers is None or len(self.outliers) <= _MOST_RINGS:
-            return self.outliers
-        worst = np.argsort(-self.outliers["score"].to_numpy(), kind="stable")[:_MOST_RINGS]
-        return self.outliers.iloc[np.sort(worst)]
+        if self.outliers is None:
+            return None
+        return self.outliers[self.outliers["score"].rank(method="first", ascending=False).to_numpy() <= _MOST_RINGS]
+
+    def of(self, thing: str, field: str) -> ChartMarks:
+        """Return the marks of one line, with None instead of a frame without rows."""
+        names = {"thing": thing, "field": field} if thing else {"field": field}
+
+        def own(found: pd.DataFrame | None) -> pd.DataFrame | None:
+            for name, value in names.items():
+                if found is not None and name in found.columns:
+                    found = found[found[name] == value]
+            return found if found is not None and len(found) else None
+
+        return self._replace(gaps=own(self.gaps), outliers=own(self.outliers), shifts=own(self.shifts))
 
     def note(self) -> str:
         """Return how many outliers are not marked, in words; empty if all are."""
@@ -57,8 +68,21 @@ class Line(NamedTuple):
     unit: str
     values: pd.Series[float]
     states: Sequence[str]
-    #: None if there are none.
-    outliers: pd.DataFrame | None
+    #: Of this line only, and only the worst outliers.
+    marks: ChartMarks
+
+    def message(
+        self, pieces: int | None, times: Callable[[pd.Index[Any]], Any], numbers: Callable[[np.ndarray[Any, Any]], Any]
+    ) -> dict[str, Any]:
+        """Return a line of `chart.setData` of chart.js, `thinned` to pieces; two functions write times and numbers."""
+        values = self.values if pieces is None else thinned(self.values, pieces)
+        message = {name: getattr(self, name) for name in ("thing", "field", "kind", "unit", "states")}
+        message |= {"x": times(values.index), "y": numbers(values.to_numpy())}
+        if (outliers := self.marks.outliers) is not None:
+            names = {"y": "value", "expected": "expected", "score": "score"}
+            rings = {name: numbers(outliers[column].to_numpy("float64")) for name, column in names.items()}
+            message["rings"] = {"x": times(outliers.index), **rings}
+        return message
 
 
 @dataclass(frozen=True)
@@ -134,14 +158,13 @@ def figure_data(
     """
     lines: list[Line] = []
     marks = marks or ChartMarks()
-    outliers = marks.worst_outliers()
+    drawn_marks = marks._replace(outliers=marks.worst_outliers())
     units = unit if isinstance(unit, Mapping) else dict.fromkeys(fields, unit or "")
     kinds = {field: kind_of(frame[field]) or "number" for field in fields}
     frame = frame.assign(**{field: values_of(frame[field], kind) for field, kind in kinds.items()})
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kinds[field] == "text"}
     by_thing = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
     for thing, rows in by_thing:
-        gaps = marks.gaps if marks.gaps is None or not thing else marks.gaps[marks.gaps["thing"] == thing]
         for field in fields:
             kind, values = kinds[field], rows[field]
             if thing and values.isna().all():  # only other things have this field
@@ -149,10 +172,10 @@ def figure_data(
             if kind == "text":
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
-            drawn = _line_values(values, gaps, kind, regular)
+            own = drawn_marks.of(str(thing), field)
+            drawn = _line_values(values, own.gaps, kind, regular)
             line_unit = units.get(field, "") if kind == "number" else ""
-            rings = _outliers_of(outliers, thing, field)
-            lines.append(Line(str(thing), field, kind, line_unit, drawn, _shown_states(states.get(field, [])), rings))
+            lines.append(Line(str(thing), field, kind, line_unit, drawn, _shown_states(states.get(field, [])), own))
     ordered = [line for field in fields for line in lines if line.field == field]
     things = list(dict.fromkeys([*known_things, *(line.thing for line in lines if line.thing)]))
     time_name, zone = str(frame.index.name or "time"), frame.index.tz  # type: ignore[attr-defined]
@@ -173,18 +196,9 @@ def _intervals(found: pd.DataFrame, *more: str) -> list[list[Any]]:
     return [list(row) for row in zip(things, *columns, strict=True)]
 
 
-def _outliers_of(outliers: pd.DataFrame | None, thing: object, field: str) -> pd.DataFrame | None:
-    if outliers is None:
-        return None
-    matches = outliers["field"] == field
-    if thing and "thing" in outliers.columns:
-        matches &= outliers["thing"] == thing
-    return outliers[matches] if matches.any() else None
-
-
 def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
     values = (column if regular else column.dropna()).astype("float64")
-    if gaps is not None and len(gaps):
+    if gaps is not None:
         # A NaN in each gap interrupts the line: in the middle for numbers; at the start for states, which end there.
         offset = (gaps["end"] - gaps["start"]) / 2 if kind == "number" else pd.Timedelta("1us")
         times = pd.DatetimeIndex(gaps["start"] + offset)

@@ -13,8 +13,14 @@ import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, terminal_safe, write_bytes, write_text
-from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns
-from toolkit.dweets.field_names import CREATED, column_of_field, field_of_column
+from toolkit.dweets.content_leaves import (
+    CREATED,
+    column_of_field,
+    column_type,
+    content_columns,
+    field_of_column,
+    named_leaf_columns,
+)
 from toolkit.dweets.wire import HISTORY_LENGTH
 from toolkit.system.csv_files import escaped_formula
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,18 @@ if TYPE_CHECKING:
 ALL_TIME = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
-def checked_name(thing: str) -> str:
+@contextmanager
+def as_invalid_argument() -> Iterator[None]:
+    """Raise InvalidArgument for what a gateway would refuse as a MalformedRequest."""
     try:
-        return wire.checked_thing(thing)
+        yield
     except MalformedRequest as error:
         raise InvalidArgument(error.message) from None
+
+
+def checked_name(thing: str) -> str:
+    with as_invalid_argument():
+        return wire.checked_thing(thing)
 
 
 def checked_names(things: str | Iterable[str]) -> list[str]:
@@ -72,10 +79,8 @@ def _iso_time(moment: TimeLike) -> datetime | None:
 def joined_addresses(who: str | Iterable[str]) -> str:
     """Check e-mail addresses, and join them with commas."""
     addresses = who if isinstance(who, str) else ",".join(who)
-    try:
+    with as_invalid_argument():
         wire.checked_recipients(addresses)
-    except MalformedRequest as error:
-        raise InvalidArgument(error.message) from None
     return addresses
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
@@ -51,13 +51,8 @@ class Verdict(NamedTuple):
         return self.message is not None
 
 
-class _Interrupted(Exception):
-    """A job ended early at the content after these answers, and that content can be evaluated once more."""
-
-    def __init__(self, answers: list[Any], death: Death | None) -> None:
-        super().__init__()
-        self.answers = answers
-        self.death = death  # None: the engine interrupted the evaluation, and the child lives
+#: Why a job ended early: its child died, or the engine interrupted the evaluation, and the child lives.
+_Ending = Death | Literal["interrupted"] | None
 
 
 class ConditionWorker(Closable):
@@ -94,22 +89,24 @@ class ConditionWorker(Closable):
         """
         first_seconds, more_seconds = self._seconds
         contents = contents and contents[:CONTENTS_PER_JOB]
-        try:
-            return [Verdict(*answer) for answer in self._run_job(source, contents, first_seconds)]
-        except _Interrupted as interrupted:
-            verdicts = [Verdict(*answer) for answer in interrupted.answers]
-        if len(verdicts) == (1 if contents is None else len(contents)):
-            return verdicts  # the child died after its last answer
+        verdicts, ending = self._run_job(source, contents, first_seconds)
+        if ending is None or len(verdicts) == (1 if contents is None else len(contents)):
+            return verdicts  # perhaps the child died after its last answer
         next_content = contents and contents[len(verdicts) :][:1]
-        try:
-            verdict = Verdict(*self._run_job(source, next_content, more_seconds)[0])
-        except _Interrupted as interrupted:
-            # Another program killed the child twice; the condition is not the cause, so it can be tried again.
-            if interrupted.death is Death.OTHER and verdicts:
-                return verdicts
-            if interrupted.death is Death.OTHER:
-                raise ServiceFailure(_KILLED, status=503) from None
-            verdict = self._fault_of(interrupted.death)
+        repeated, ending = self._run_job(source, next_content, more_seconds)
+        if ending is None:
+            verdict = repeated[0]
+        elif ending == "interrupted":
+            first, more = (f"{round(seconds * 1000)} ms" for seconds in self._seconds)
+            fault = f"it was interrupted after {first} of CPU time, and after {more} when it was repeated"
+            verdict = Verdict(None, fault)
+        elif ending is not Death.OTHER:
+            verdict = Verdict(None, _OVERRUN_FAULT if ending is Death.CPU_LIMIT else _CRASH_FAULT, stops=True)
+        # Another program killed the child twice; the condition is not the cause, so it can be tried again.
+        elif verdicts:
+            return verdicts
+        else:
+            raise ServiceFailure(_KILLED, status=503)
         return [*verdicts, verdict._replace(is_repetition=True)]
 
     def stop(self) -> None:
@@ -119,23 +116,18 @@ class ConditionWorker(Closable):
     def close(self) -> None:
         self._process.close()
 
-    def _run_job(self, source: str, contents: Sequence[bytes] | None, seconds: float) -> list[Any]:
+    def _run_job(self, source: str, contents: Sequence[bytes] | None, seconds: float) -> tuple[list[Verdict], _Ending]:
+        ending: _Ending = None
         try:
             answers = self._process.do((source, contents, seconds), WALL_SECONDS)
         except WorkerDied as died:
             # Two cases need no warning: the owner sees an overrun in the status of the alert; `stop` kills the child.
             level = logging.INFO if died.death is Death.CPU_LIMIT or self._process.is_stopped else logging.WARNING
             log.log(level, "the process that evaluates alert conditions ended: %s", died)
-            raise _Interrupted(died.answers, died.death) from None
+            answers, ending = died.answers, died.death
         if None in answers:  # the last one: the engine interrupted the evaluation
-            raise _Interrupted(answers[:-1], None)
-        return answers
-
-    def _fault_of(self, death: Death | None) -> Verdict:
-        if death is None:
-            first, more = (f"{round(seconds * 1000)} ms" for seconds in self._seconds)
-            return Verdict(None, f"it was interrupted after {first} of CPU time, and after {more} when it was repeated")
-        return Verdict(None, _OVERRUN_FAULT if death is Death.CPU_LIMIT else _CRASH_FAULT, stops=True)
+            answers, ending = answers[:-1], "interrupted"
+        return [Verdict(*answer) for answer in answers], ending
 
 
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]) -> list[Verdict]:

@@ -14,8 +14,16 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
-from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns, warn_of_missing_columns
-from toolkit.dweets.field_names import CREATED, THING, column_of_field, field_of_column
+from toolkit.dweets.content_leaves import (
+    CREATED,
+    THING,
+    column_of_field,
+    column_type,
+    content_columns,
+    field_of_column,
+    named_leaf_columns,
+    warn_of_missing_columns,
+)
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 

@@ -1,6 +1,11 @@
-"""The leaves of nested contents, with dotted names. Plain Python: the gateway uses it without pandas."""
+"""The leaves of nested contents with their dotted names. Plain Python: the command line uses it without pandas.
+
+A frame of dweets has the columns (or the index) ``created`` and ``thing``, so a field of a content with this name is
+the column ``content.created`` or ``content.thing``; one with that name has another ``content.`` in front of it.
+"""
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
@@ -9,15 +14,30 @@ from typing import Any
 from toolkit.errors import warn_caller
 from toolkit.system.nearest_name import missing_names
 
+#: The column with the time of arrival, and the one with the name of the thing.
+CREATED, THING = "created", "thing"
+_PREFIX = "content."
+_TAKEN = re.compile(rf"(content\.)*({CREATED}|{THING})")
 #: Only the most frequent names get a column: a column for every name of every row could exceed the memory.
 MOST_COLUMNS = 200
 # Contents nest up to 1,024 levels, but Python limits recursion: the fast path is only for less depth.
 _MAX_DEPTH = 200
 
 _Column = list[Any]
+_NO_LEAF = object()
 # (number of the parent node, key) -> number of the node; the root is 0. Names are built only for leaves that get a
 # column: with long keys, the names of all leaves would be many times larger than the contents.
 _NodeNumbers = dict[tuple[int, str], int]
+
+
+def column_of_field(field: str) -> str:
+    """Return the name of the column that a field of the contents has in a frame."""
+    return _PREFIX + field if _TAKEN.fullmatch(field) else field
+
+
+def field_of_column(column: str) -> str:
+    """Return the name of the field as which a column of a frame is posted: `column_of_field` undone."""
+    return column.removeprefix(_PREFIX) if _TAKEN.fullmatch(column) else column
 
 
 def content_columns(contents: Sequence[Any]) -> dict[str, _Column]:
@@ -60,7 +80,8 @@ def frequent_leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], 
 
 def named_leaf_columns(contents: Sequence[Any], names: Sequence[str]) -> dict[str, _Column]:
     objects = [content if type(content) is dict and content else {"content": content} for content in contents]
-    return {name: [_leaf(content, name) for content in objects] for name in names}
+    columns = {name: [_leaf(content, name) for content in objects] for name in names}
+    return {name: [None if leaf is _NO_LEAF else leaf for leaf in column] for name, column in columns.items()}
 
 
 def warn_of_missing_columns(contents: Sequence[Any], columns: dict[str, _Column]) -> None:
@@ -68,29 +89,23 @@ def warn_of_missing_columns(contents: Sequence[Any], columns: dict[str, _Column]
     empty = [name for name, values in columns.items() if values and values.count(None) == len(values)]
     objects = [content for content in contents if type(content) is dict]
     # A field that is null in every content is there.
-    if missing := [name for name in empty if not any(_has_leaf(content, name) for content in objects)]:
+    if missing := [name for name in empty if all(_leaf(content, name) is _NO_LEAF for content in objects)]:
         known = list(frequent_leaf_columns(contents)[0])
         warn_caller(missing_names("no dweet has", "field", missing, len(columns), known))
 
 
-def _has_leaf(content: dict[str, Any], name: str) -> bool:
-    if name in content and not (type(content[name]) is dict and content[name]):
-        return True
-    dots = [position for position, character in enumerate(name) if character == "."]
-    inner = [(content.get(name[:dot]), name[dot + 1 :]) for dot in dots]
-    return any(type(value) is dict and _has_leaf(value, rest) for value, rest in inner)
-
-
 def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
-    """Return the leaf with this dotted name, or None; keys may contain dots too."""
-    value = content.get(name)
-    if value is not None and not (type(value) is dict and value):
-        return value
+    """Return the leaf with this dotted name, or `_NO_LEAF`; keys may contain dots too, and a null gives way."""
+    leaf = content.get(name, _NO_LEAF)
+    if type(leaf) is dict and leaf:
+        leaf = _NO_LEAF
     for dot in (position for position, character in enumerate(name) if character == "."):
+        if leaf is not None and leaf is not _NO_LEAF:
+            break
         inner = content.get(name[:dot])
-        if type(inner) is dict and (value := _leaf(inner, name[dot + 1 :])) is not None:
-            return value
-    return None
+        if type(inner) is dict and (nested := _leaf(inner, name[dot + 1 :])) is not _NO_LEAF:
+            leaf = nested
+    return leaf
 
 
 def _leaves_of_same_keys(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:

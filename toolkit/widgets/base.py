@@ -13,12 +13,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import anywidget
 import ipywidgets
 import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.errors import InvalidArgument, ServiceError, ToolkitError
-from toolkit.widgets.browser import Browser
 from toolkit.widgets.cell_runs import close_earlier
 
 _STYLES = Path(__file__).with_suffix(".css").read_text("utf-8")
@@ -39,6 +39,18 @@ def in_turn(method: Callable[_Parameters, _ResultT]) -> Callable[_Parameters, _R
             return method(*given, **named)
 
     return locked
+
+
+class Browser(anywidget.AnyWidget):
+    """Lets the browsers that show a widget download a file or copy a text; it is invisible itself."""
+
+    _esm = Path(__file__).with_name("browser.js")
+
+    def download(self, name: str, content: bytes) -> None:
+        self.send({"name": name}, [content])
+
+    def copy(self, text: str) -> None:
+        self.send({"text": text})
 
 
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -138,16 +137,6 @@ def test_line_variance_keeps_lines_of_a_letter_apart() -> None:
     assert varied.max() > 1.2 * exact[0]
 
 
-def test_one_long_line_among_short_ones_uses_little_memory() -> None:
-    parameters = replace(of(handwriting("Molly"), 1), handwriting_size=0.1, text="a\n" * 1000 + "m" * 1500)
-    tracemalloc.start()
-    try:
-        pages_of(parameters)
-        assert tracemalloc.get_traced_memory()[1] < 100e6
-    finally:
-        tracemalloc.stop()
-
-
 def test_pages_of_a_letter_differ_and_a_seed_repeats_them() -> None:
     parameters = of(handwriting("Winters"), 0, height=150.0, line_spacing=2.0)
     parameters = replace(parameters, text="\n".join(["the same words"] * 4))
@@ -267,27 +256,15 @@ def test_pages_without_room_and_words_without_ink() -> None:
         assert render(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
 
 
-@pytest.fixture
-def frugal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renderers that may use little memory."""
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+def test_text_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = "tests.gateway.handwriting.frugal_worker"
     monkeypatch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", worker)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_text_that_needs_too_much_memory_is_refused(frugal: None) -> None:
     target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&width=9000px&height=9000px&pen=pencil"
     with Gateway() as gateway:
         reply = raw_call(gateway.base_url, "POST", target, json.dumps({"text": "much " * 9_000}).encode())
         assert (reply.status, errors_of(reply)) == (400, [{"error": refusals.TOO_MUCH_WORK}])
         assert Service(gateway.base_url).render().status == 200, "the renderer goes on"
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_pdf_of_one_long_word_uses_little_memory(frugal: None) -> None:
-    with Gateway() as gateway:
-        assert Service(gateway.base_url).render("pdf", text="\N{POTTED PLANT}" * 1400, width="100in").status == 200
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from PIL import Image
 import toolkit
 from tests.handwriting_service import Service
 from tests.written_pages import LETTER, handwriting, ink_box
-from toolkit.errors import InvalidArgument, InvalidParameters
+from toolkit.errors import InvalidArgument
 from toolkit.handwriting.client.style import Page, letter_style, query_of
 from toolkit_gateway.ink.parameters import Margin
 
@@ -71,17 +71,6 @@ def test_invalid_pages_and_margins_are_named() -> None:
             query_of(letter_style(None, style, style.pop("page", "A4"), None), "pdf")
 
 
-def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:
-    text = "\n".join(f"Line {n} of the song" for n in range(1, 9))
-    with pytest.warns(UserWarning, match="from the line 'Line 4 of the song' on") as warned:
-        done = hands.handwriting.png(text, "Molly", width="6in", height="110px", handwriting_size=20)
-    assert warned[0].filename == __file__
-    assert done.overflow
-    assert done.cut == "Line 4 of the song"
-    frame = hands.handwriting.sweep(text, "Molly", height=[110, 600])
-    assert frame["overflow"].tolist() == [True, False]
-
-
 def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path) -> None:
     png = hands.handwriting.png("Hello", "Molly", handwriting_color="navy")
     saved = Image.open(png.save(tmp_path / "a.png", background="#ffe"))
@@ -102,8 +91,3 @@ def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path
     with pytest.raises(InvalidArgument, match="background is a str or None, not an int"):
         png.save(tmp_path / "b.png", background=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
-
-
-def test_invalid_colour_is_refused(hands: toolkit.Connection) -> None:
-    with pytest.raises(InvalidParameters, match="handwriting_color must be valid RGB"):
-        hands.handwriting.png("Hello", "Molly", handwriting_color="bluish")

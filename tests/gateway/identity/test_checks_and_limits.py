@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 import toolkit
-from tests.gateway.identity.test_fingerprints_and_codes import at_once
+from tests.gateway_parts import at_once
 from tests.identity_lab import ACCOUNT, MOBILE, Answer, Lab, Wire
 
 RIGHT, WRONG = "97024", "00000"
@@ -30,12 +30,6 @@ def test_the_order_of_checks_is_fixed(lab: Lab) -> None:
     pair = lab.wire.pair()
     lab.wire.eligibility(pair)
     assert lab.wire.payment_details(pair, [str(uuid4())]).status == 2021, "challenge before payments"
-
-
-def test_fields_are_checked_before_the_rate_limit(make_lab: Callable[..., Lab]) -> None:
-    wire = make_lab(calls_a_minute=1).wire
-    assert wire.echo().status == 0
-    assert [wire.echo().status, wire.echo(5).status] == [2040, 1000]
 
 
 def test_nothing_about_an_alias_leaks_before_authentication(lab: Lab) -> None:
@@ -77,7 +71,7 @@ def test_three_wrong_answers_lock_out_the_right_one(lab: Lab) -> None:
 
 def test_fifty_concurrent_guesses_count_as_three_attempts(wire: Wire) -> None:
     pair, challenge_id = wire.challenged()
-    answers = at_once(50, lambda: answered(wire, pair, challenge_id, WRONG))
+    answers = at_once(50, lambda _: answered(wire, pair, challenge_id, WRONG))
     statuses = [answer.status for answer in answers]
     assert (statuses.count(2022), statuses.count(2023)) == (2, 48)
 
@@ -178,18 +172,13 @@ def test_wrong_fingerprint_61_in_a_minute_is_refused(make_lab: Callable[..., Lab
     assert {lab.wire.open(f"bad-{n}").http for n in range(60)} == {404}
     over = lab.wire.open("bad-61")
     assert (over.http, over.json, over.headers["retry-after"]) == (429, {"error": "Too many requests."}, "60")
+    assert lab.wire.echo().status == 0, "an authenticated client at the same address"
+    assert lab.wire.finish(lab.wire.final()).status == 0, "a phone with the right fingerprint, too"
     lab.clock.advance(seconds=48)
     limited = lab.wire.open("bad-62")
     assert (limited.http, limited.headers["retry-after"]) == (429, "12")
     lab.clock.advance(seconds=12)
     assert lab.wire.open("bad-63").http == 404
-
-
-def test_wrong_fingerprints_limit_neither_clients_nor_phones(make_lab: Callable[..., Lab]) -> None:
-    lab = make_lab(failures_a_minute=3)
-    assert [lab.wire.open(f"bad-{n}").http for n in range(4)] == [404] * 3 + [429]
-    assert lab.wire.echo().status == 0, "an authenticated client at the same address"
-    assert lab.wire.finish(lab.wire.final()).status == 0, "a phone with the right fingerprint, too"
 
 
 def test_wrong_fingerprints_at_finish_limit_only_themselves(make_lab: Callable[..., Lab]) -> None:
@@ -212,6 +201,7 @@ def test_guesses_of_a_client_limit_the_client(make_lab: Callable[..., Lab]) -> N
 def test_calls_of_a_client_are_rate_limited(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(calls_a_minute=5)
     assert [lab.wire.echo().status for _ in range(6)] == [0] * 5 + [2040]
+    assert lab.wire.echo(5).status == 1000, "fields are checked before the limit"
     assert lab.books.echo().status == 0, "another client has its own"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.identity_lab import Answer, Lab, Wire, people
+from tests.gateway_parts import at_once
+from tests.identity_lab import Lab, Wire, people
 from toolkit.errors import InvalidArgument
 from toolkit_gateway import Gateway
 from toolkit_gateway.identity.mobile_authentication import fresh_token
@@ -50,15 +50,6 @@ def test_only_hashes_are_stored_and_any_text_may_be_sent(lab: Lab) -> None:
         refused = wire.eligibility({"ServiceAlias": answer["ServiceAlias"], "AuthenticationCode": code})
         assert (refused.http, refused.status) == (401, 2010)
         assert wire.finish(code).status == 2001
-
-
-def test_the_first_fingerprint_works_once(lab: Lab) -> None:
-    first = lab.wire.first()
-    assert lab.wire.open(first).http == 200
-    before = lab.kept().count(b"proof:")
-    again = lab.wire.open(first)
-    assert (again.http, again.json) == (410, {"error": "The verification fingerprint has expired."})
-    assert lab.kept().count(b"proof:") == before
 
 
 def test_first_and_final_fingerprint_differ(wire: Wire) -> None:
@@ -192,29 +183,13 @@ def test_mismatched_code_client_and_alias_look_the_same(lab: Lab) -> None:
     assert lab.wire.eligibility(pair).status == 0
 
 
-def at_once(calls: int, work: Callable[[], Answer]) -> list[Answer]:
-    barrier, answers = threading.Barrier(calls), []
-
-    def run() -> None:
-        barrier.wait(60)
-        answers.append(work())
-
-    threads = [threading.Thread(target=run) for _ in range(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(answers) == calls
-    return answers
-
-
 def test_one_of_50_concurrent_callers_wins_and_is_revoked(make_lab: Callable[..., Lab]) -> None:
     wire = make_lab(failures_a_minute=60, calls_a_minute=600).wire  # as they are without a configuration
     first = wire.first()
-    opened = at_once(50, lambda: wire.open(first))
+    opened = at_once(50, lambda _: wire.open(first))
     assert Counter(answer.http for answer in opened) == {200: 1, 410: 49}
     (final,) = [answer.json["vfp"] for answer in opened if answer.http == 200]
-    finished = at_once(50, lambda: wire.finish(final))
+    finished = at_once(50, lambda _: wire.finish(final))
     assert Counter(answer.status for answer in finished) == {0: 1, 2003: 49}
     (winner,) = [answer.response for answer in finished if answer.status == 0]
     pair = {name: winner[name] for name in ("ServiceAlias", "AuthenticationCode")}

@@ -16,7 +16,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from msgspec.structs import replace
 
 from tests.identity_lab import Lab, Wire, people, stop_later
-from tests.redis_servers import fresh_url
 from toolkit.identity.flow import TRANSITIONS, Event, Fact, State, Transition, transition
 from toolkit_gateway.identity.carrier import Subscriber
 
@@ -216,9 +215,6 @@ class Model:
     is_opened: bool = False
     is_identified: bool = False
     is_used: bool = False
-    asked: str = ""
-    challenge_id: str = ""
-    is_unlocked: bool = False
 
 
 #: Milliseconds after its end in which an expired or used secret can be told from an unknown one.
@@ -232,14 +228,11 @@ class AnyOrder(RuleBasedStateMachine):
     """Clients, phones and clock do anything in any order; the model says what must come of it."""
 
     flows = Bundle("flows")
-    #: The URL of an empty Redis, or None for the embedded store.
-    new_store: Callable[[], str | None] = staticmethod(lambda: None)
 
     def __init__(self) -> None:
         super().__init__()
-        self.lab = Lab(store=self.new_store())
+        self.lab = Lab()
         self.live: dict[tuple[str, str], Model] = {}
-        self.wrong: dict[tuple[str, str], list[int]] = {}
         self.all_flows: list[Model] = []
 
     def teardown(self) -> None:
@@ -311,12 +304,7 @@ class AnyOrder(RuleBasedStateMachine):
         answer = self.wire_of(flow.caller, foreign).eligibility(flow.pair)
         expected = self.expected_by_code(flow, foreign)
         assert answer.status == expected
-        if expected == 0:
-            flow.asked = "no" if flow.preset in INELIGIBLE else "yes"
-            assert answer.response["Eligible"] is (flow.asked == "yes")
-            challenge = answer.response.get("Challenge")
-            flow.challenge_id = challenge["ChallengeId"] if challenge else ""
-            flow.is_unlocked = flow.is_unlocked or (flow.asked == "yes" and challenge is None)
+        assert expected or answer.response["Eligible"] is (flow.preset not in INELIGIBLE)
 
     def expected_by_code(self, flow: Model, foreign: bool) -> int:
         if foreign or not flow.pair or self.is_forgotten(flow):
@@ -325,48 +313,9 @@ class AnyOrder(RuleBasedStateMachine):
             return 2012
         return 2011 if self.now >= flow.ends else 0
 
-    @rule(flow=flows, foreign=st.booleans(), answer=st.sampled_from([None, RIGHT, WRONG]))
-    def pay(self, flow: Model, foreign: bool, answer: str | None) -> None:
-        given = {"ChallengeId": flow.challenge_id, "ChallengeAnswer": answer} if answer and flow.challenge_id else {}
-        listed = self.wire_of(flow.caller, foreign).payment_list(flow.pair, **given)
-        expected = self.expected_by_code(flow, foreign) or self.expected_at_gate(flow, answer if given else None)
-        assert listed.status == expected
-        if listed.status == 0:
-            assert flow.is_identified
-            assert flow.asked == "yes"
-
-    def expected_at_gate(self, flow: Model, answer: str | None) -> int:
-        if not flow.asked:
-            return 2020
-        if flow.asked == "no":
-            return 1010
-        if flow.is_unlocked:
-            return 0
-        return self.expected_at_challenge(flow, answer)
-
-    def expected_at_challenge(self, flow: Model, answer: str | None) -> int:
-        key = (flow.caller, flow.preset)
-        row = self.wrong.setdefault(key, [])
-        if len(row) == 3 and self.now >= row[-1] + 900_000:
-            row.clear()
-        if len(row) == 3:
-            return 2023
-        if answer is None:
-            return 2021
-        if answer == RIGHT:
-            flow.is_unlocked = True
-            row.clear()
-            return 0
-        row.append(self.now)
-        return 2023 if len(row) == 3 else 2022
-
     @rule(seconds=st.sampled_from([1, 30, 59, 60, 119, 299, 900]))
     def time_passes(self, seconds: int) -> None:
         self.lab.clock.advance(seconds=seconds)
-        # The hour's limit has tests of its own; here it must not come in between.
-        for row in self.wrong.values():
-            if row and self.now >= row[-1] + 3_600_000:
-                row.clear()
 
     @rule(flow=consumes(flows))
     def forget(self, flow: Model) -> None:
@@ -379,13 +328,10 @@ class AnyOrder(RuleBasedStateMachine):
         assert all(flow.is_identified for flow in self.all_flows if flow.pair), "a code for an unidentified phone"
 
 
-class AnyOrderOnRedis(AnyOrder):
-    """The same over a Redis, where records expire by another mechanism and every change is a script."""
-
-    new_store = staticmethod(fresh_url)
-
-
-def explore(machine: type[AnyOrder], examples: int, steps: int) -> None:
+@pytest.mark.parametrize(
+    ("examples", "steps"), [(20, 30), pytest.param(400, 80, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
+def test_random_calls_follow_the_state_table(examples: int, steps: int) -> None:
     limits = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -395,15 +341,4 @@ def explore(machine: type[AnyOrder], examples: int, steps: int) -> None:
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(machine, settings=limits)
-
-
-def test_random_calls_follow_the_state_table() -> None:
-    explore(AnyOrder, 20, 30)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("machine", [AnyOrder, AnyOrderOnRedis], ids=["embedded", "redis"])
-def test_long_random_calls_follow_the_state_table(machine: type[AnyOrder]) -> None:
-    explore(machine, 400, 80)
+    run_state_machine_as_test(AnyOrder, settings=limits)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import raw_exchange
 from tests.identity_lab import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire, people
-from toolkit.errors import InvalidArgument, ServiceError, StoreUnavailable
+from toolkit.errors import InvalidArgument, ServiceError
 from toolkit_gateway import Gateway
 from toolkit_gateway.http.exchange import Request, Response
 from toolkit_gateway.identity.carrier import normal_ip_address
@@ -22,18 +21,6 @@ ECHO = ACCOUNT + "accountEcho"
 @pytest.fixture
 def lab(shared_lab: Lab) -> Lab:
     return shared_lab
-
-
-def test_call_to_another_host_name_gets_421(wire: Wire) -> None:
-    first = wire.first()
-    opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"Host": "evil.example"})
-    assert (opened.http, opened.json) == (421, {"error": "This host is not served here."})
-    assert wire.open(first).http == 200, "and nothing was used up"
-
-
-def test_request_without_a_host_gets_421(wire: Wire) -> None:
-    raw = raw_exchange(wire.base_url, f"POST {ECHO} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
-    assert b" 421 " in raw.splitlines()[0]
 
 
 def test_the_target_url_has_the_loopback_name_of_the_call(wire: Wire) -> None:
@@ -227,16 +214,3 @@ def test_an_empty_table_switches_identity_off() -> None:
 def test_legacy_http_200_keeps_the_status_in_the_body(make_lab: Any) -> None:
     refused = make_lab(legacy_http_200=True).wire.echo(5)
     assert (refused.http, refused.status) == (200, 1000)
-
-
-def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = make_lab()
-    pair = lab.wire.pair()
-
-    def fail(space: str, key: str) -> bytes:
-        raise StoreUnavailable("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lab.services.store.records, "get", fail)
-        answer = lab.wire.eligibility(pair)
-    assert (answer.http, answer.status) == (503, 1)

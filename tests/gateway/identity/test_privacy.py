@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 import logging
 import re
 from collections.abc import Callable
@@ -13,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.identity_lab import ACCOUNT, MOBILE, PHONE, SHOP, Lab, Wire, log_requests, people
 from tests.test_scans import CARD, is_card_number
 from toolkit.identity import responses
@@ -196,17 +193,3 @@ def test_seed_affects_data_but_no_secret(make_lab: Callable[..., Lab]) -> None:
     assert first_final != second_final
     assert first.pop("AuthenticationCode") != second.pop("AuthenticationCode")
     assert first == second
-
-
-def test_demo_people_match_the_data_file() -> None:
-    # A change of the people is a new version in demo_subscribers.json, and a new hash here.
-    stored = json.loads((ROOT / "data" / "demo_subscribers.json").read_text("utf-8"))
-    everybody = people()
-    written = json.dumps(stored["subscribers"], sort_keys=True)
-    fingerprint = hashlib.sha256(written.encode()).hexdigest()
-    assert stored["version"] == 1
-    assert fingerprint == "f47c75fda4f078cd6fff17444689bef1cc44538caff3f921ab15112a6ee3aff3"
-    assert len({one.device_ip for one in everybody}) == 200
-    assert len({one.mobile_number for one in everybody}) == 200
-    assert all(re.fullmatch(r"\+1[0-9]{3}55501[0-9]{2}", one.mobile_number) for one in everybody)
-    assert all(one.email.endswith("@example.com") for one in everybody)

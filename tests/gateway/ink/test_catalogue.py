@@ -101,11 +101,3 @@ def test_every_hand_writes_ascii_mostly_without_fallback():
         hands = [load_hand(link) for link in fallback_chain(name)]
         assert all(any(sign in hand.characters for hand in hands) for sign in ascii_signs)
         assert sum(sign in hands[0].characters for sign in ascii_signs) >= 90
-
-
-def test_measures_are_sane():
-    for source in sources():
-        measures = load_hand(source.name).measures
-        assert 0.015 < measures.nib < 0.08
-        assert 0.2 < measures.space < 1.7
-        assert 0 <= measures.descender < 1.2

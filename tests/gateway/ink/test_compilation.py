@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import numpy as np
 import pytest
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
@@ -36,26 +35,6 @@ def ring(outer: float, inner: float, x: float = 0.0) -> Path:
 
 def bar(left: float, right: float) -> Path:
     return Path([(left, 0), (right, 0), (right, 1), (left, 1), (left, 0)], closed=True)
-
-
-def test_form_counts_counters_and_parts(tracing) -> None:
-    accident = 0.012  # its circle has 0.0005 square cap heights
-    for path, counters, parts in (
-        (disc(0.2), 0, 1),
-        (ring(0.2, 0.1), 1, 1),
-        (Path.make_compound_path(ring(0.2, 0.1), ring(0.2, 0.1, x=1)), 2, 2),
-        (ring(0.2, accident), 0, 1),
-        (Path.make_compound_path(disc(0.2), disc(accident, x=1)), 0, 1),
-    ):
-        assert tracing.features_of(GlyphPicture(path).ink) == (counters, parts)
-
-
-def test_form_counts_ink_up_to_the_border_and_corners_that_touch(tracing) -> None:
-    frame, corners = np.ones((40, 40), bool), np.zeros((40, 40), bool)
-    frame[10:20, 10:20] = False
-    corners[:20, :20] = corners[20:, 20:] = True
-    for ink, features in ((frame, (1, 1)), (~frame, (0, 1)), (corners, (0, 1))):
-        assert tracing.features_of(ink) == features
 
 
 def test_a_small_eye_or_gap_is_traced_open(tracing) -> None:

@@ -12,9 +12,7 @@ import pypdfium2
 import pytest
 
 from tests.written_pages import LETTER, pixels, written
-from toolkit_gateway.ink.catalogue import writer_of
 from toolkit_gateway.ink.parameters import CMYK, RGB
-from toolkit_gateway.ink.shaping import Shaper
 
 TEXT = "Café Zoë, €14.90 “ok” £3 ½ (Łódź)\n\nПривет, Ελένη! 안녕 🎂\n  Robert & Margaret: 100% <yes>"
 
@@ -73,14 +71,6 @@ def test_text_of_too_many_points_is_simplified(winters, monkeypatch):
     coarse = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
     assert not np.array_equal(coarse, fine)
     assert np.abs(coarse[:, :, 3].astype(float) - fine[:, :, 3]).mean() < 0.2 * fine[:, :, 3].mean()
-
-
-def test_long_text_keeps_the_longest_strokes_of_drawings():
-    thin, whole = (Shaper("molly", writer_of("molly", 0, natural=False), every) for every in (4, 1))
-    for character, most in (("\N{POTTED PLANT}", 13), ("i", 2), ("W", 4), ("\N{HANGUL SYLLABLE BBALM}", 13)):
-        kept, drawn = (shaper.word(character).strokes for shaper in (thin, whole))
-        assert len(kept.length) == min(most, len(drawn.length))
-        assert len(kept.x) < 0.5 * len(drawn.x)
 
 
 def test_pdf_holds_the_colour_as_given(winters):

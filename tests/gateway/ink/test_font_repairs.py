@@ -109,19 +109,3 @@ def test_fallback_faces_have_the_x_height_and_slant_of_the_hand():
             stem = replace(Strokes.empty(), x=y * face.slant, y=y)
             fitted = FaceFit.of(face, hand).apply(stem)
             assert np.polyfit(fitted.y, fitted.x, 1)[0] == pytest.approx(hand.slant, abs=0.06)
-
-
-def test_a_hand_and_pictures_keep_their_form():
-    winters, emoji = load_hand("winters").measures, load_hand("emoji").measures
-    assert FaceFit.of(winters, winters) is None
-    assert FaceFit.of(emoji, winters) is None
-
-
-def test_a_short_path_is_drawn_as_a_dot():
-    from data.tools.hands.repairs import strokes_from_svg
-
-    line, dot = strokes_from_svg("M 0 0 L 0 1 M .2 1 l .02 -.02", 0.03), 1
-    assert line.flags.tolist() == [0, DOT_FLAG]
-    assert line.length[0] > 20
-    assert line.length[dot] == 2
-    assert set(line.radius) == {0.03}

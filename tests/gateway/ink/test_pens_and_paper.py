@@ -168,15 +168,6 @@ def test_every_seed_has_a_different_sheet(page_of: Callable[..., Page]) -> None:
     assert np.ptp([page.baseline[0] for page in pages]) > 15
 
 
-def test_the_edges_of_scans_are_shaded_differently(molly: Handwriting) -> None:
-    darker = []
-    for seed in range(1, 9):
-        seen = scan(written(molly, "Hi", "png", seed, paper="blank", pen="gel", width=300.0, height=200.0))[120:190]
-        darker.append(seen[:, 120:180].mean() - (seen[:, :30].mean() + seen[:, -30:].mean()) / 2)
-    assert min(darker) < 3
-    assert np.ptp(darker) > 3
-
-
 def test_pages_of_a_letter_are_sheets_of_one_pad(winters: Handwriting) -> None:
     parameters = Parameters(
         winters, "pdf", "Hello\n" * 30, 24.0, width=400.0, height=300.0, random_seed=7, paper="ruled", is_multipage=True

@@ -9,9 +9,8 @@ from tests.written_pages import LETTER, handwriting, write_page, written
 from toolkit_gateway.ink.catalogue import WRITERS, catalogue
 from toolkit_gateway.ink.hand import load_hand
 from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
-from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.ribbons import DOT_FLAG
-from toolkit_gateway.ink.shaping import PUNCTUATION_GAP, Shaper
+from toolkit_gateway.ink.shaping import Shaper
 
 
 @pytest.mark.parametrize("title", ["Winters", "Molly"])
@@ -72,34 +71,9 @@ def white_between(a, b):
     return float((apart - a.radius[:, None] - b.radius).min())
 
 
-def test_the_nominal_gap_of_punctuation_is_kept():
-    assert PUNCTUATION_GAP == 0.06
-    shaper = Shaper("molly", WRITERS[0])
-    word = shaper.word("flowers,")
-    comma = word.letter_of_point == word.letter_of_point.max()
-    x, y = word.strokes.x + word.origin_x[word.letter_of_point], word.strokes.y
-    apart = np.hypot(x[comma][:, None] - x[~comma], y[comma][:, None] - y[~comma])
-    assert apart.min() >= PUNCTUATION_GAP + 2 * shaper.nib - 0.01
-
-
 def test_words_stay_apart_where_a_capital_swings_back():
     shaper = Shaper("molly", WRITERS[0])
     assert shaper.min_word_gap("on", "Sunday") > shaper.min_word_gap("on", "monday")
-
-
-def test_noise_is_independent_or_drifts():
-    noise = RandomStreams("7", "molly", "own")
-    assert np.array_equal(noise.uniform("line", 5), noise.uniform("line", 50)[:5])
-    assert not np.array_equal(noise.uniform("line", 5), noise.uniform("word", 5))
-    values = noise.gaussian("many", 20_000)
-    assert values.mean() == pytest.approx(0, abs=0.03)
-    assert values.std() == pytest.approx(1, abs=0.03)
-    drift = noise.drift("slow", np.linspace(0, 50, 5001))
-    assert np.abs(np.diff(drift)).max() < 0.1
-    heights = noise.series("heights", 5_000)
-    assert np.corrcoef(heights[:-1], heights[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
-    assert heights.std() == pytest.approx(1, abs=0.1)
-    assert np.array_equal(heights[:10], noise.series("heights", 10))
 
 
 def test_the_dots_of_beekman_stand_over_their_letter():

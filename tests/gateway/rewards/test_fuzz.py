@@ -53,31 +53,8 @@ def test_any_fields_never_cause_a_500(caller: Caller, changes: dict[str, Any], b
 
 
 @QUICK
-@given(body=st.binary(max_size=300))
-def test_any_bytes_never_cause_a_500(caller: Caller, body: bytes) -> None:
-    check(caller, body)
-
-
-@QUICK
 @given(name=st.text(min_size=1, max_size=130), r=st.text(max_size=20))
 def test_any_moment_and_query_never_cause_a_500(caller: Caller, name: str, r: str) -> None:
     body = json.dumps({**MOMENT, "moment_id": name}).encode("utf-8")
     encoded = quote(r.encode("utf-8", "surrogatepass"))
     check(caller, body, f"/2.0/web/moment/?r={encoded}&gatewaykey=partner-key-of-acme")
-
-
-@effort(QUICK, max_examples=40)
-@given(key=st.text(max_size=20))
-def test_any_partner_key_never_causes_a_500(caller: Caller, key: str) -> None:
-    """Fewer than the wrong keys that are answered at once."""
-    encoded = quote(key.encode("utf-8", "surrogatepass"))
-    check(caller, json.dumps(MOMENT).encode("utf-8"), f"/2.0/web/moment/?gatewaykey={encoded}")
-
-
-@QUICK
-@given(view=st.text(min_size=1, max_size=40), event=st.text(min_size=1, max_size=20), token=st.text(max_size=30))
-def test_any_page_address_never_causes_a_500(caller: Caller, view: str, event: str, token: str) -> None:
-    parts = [quote(part.encode("utf-8", "surrogatepass"), safe="") for part in (view, event, token)]
-    for method, target in (("GET", "/reward/{0}?k={2}"), ("POST", "/reward/{0}/{1}?k={2}")):
-        reply = caller.send(b"", target.format(*parts), "", method)
-        assert reply.status == 404

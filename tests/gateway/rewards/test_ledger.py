@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -16,6 +15,7 @@ from tests.conftest import operator_of
 from tests.gateway.rewards.ledgers import check_ledger, devices_online, moment, service_on, session
 from tests.gateway.stores.conftest import HookedRdict
 from tests.gateway.stores.opened_stores import with_store
+from tests.gateway_parts import at_once
 from tests.reward_caller import Caller
 from toolkit.errors import ServiceFailure, StoreUnavailable
 from toolkit_gateway.runtime import Runtime
@@ -104,25 +104,13 @@ def test_a_batch_that_loses_every_race_gets_a_503(on_store: OnStore) -> None:
         for outcome in await asyncio.gather(*map(service.respond, map(moment, devices)), return_exceptions=True):
             assert isinstance(outcome, ServiceFailure)
             assert (outcome.code, outcome.status, outcome.retry_after) == ("too_busy", 503, 1)
-        store.commit = commit  # type: ignore[method-assign]
-        await asyncio.gather(*map(service.respond, map(moment, devices)))
-        assert len(await service.decisions()) == 3, "what was refused left nothing"
-
-    on_store(work)
-
-
-def test_unavailable_store_raises_and_spends_nothing(on_store: OnStore) -> None:
-    async def work(store: EmbeddedStore) -> None:
-        commit, service = store.commit, service_on(store)
-        (device,) = await devices_online(service, 1)
         store.commit = lambda *_: failed_future(StoreUnavailable("away"))  # type: ignore[method-assign]
-        for request in (moment(device), session(device)):
+        for request in (moment(devices[0]), session(devices[0])):
             with pytest.raises(StoreUnavailable):
                 await service.respond(request)
         store.commit = commit  # type: ignore[method-assign]
-        await service.respond(moment(device))
-        assert [line["reason"] for line in await service.decisions()] == ["REWARDED"]
-        assert [line["session_id"] for line in await service.sessions()] == ["s-0001"]
+        await asyncio.gather(*map(service.respond, map(moment, devices)))
+        assert len(await service.decisions()) == len(await service.sessions()) == 3, "what was refused left nothing"
 
     on_store(work)
 
@@ -130,26 +118,8 @@ def test_unavailable_store_raises_and_spends_nothing(on_store: OnStore) -> None:
 def test_a_cap_holds_for_many_moments_of_one_device_at_once(started: Callable[..., Caller]) -> None:
     caller = started({"default": {"p": 1, "per_device_per_day": 3, "per_moment_per_day": 9, "min_gap_s": 0}})
     caller.session()
-    reasons: list[str] = []
-    threads = [threading.Thread(target=lambda: reasons.append(caller.reason())) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    reasons = at_once(20, lambda _: caller.reason())
     assert Counter(reasons) == {"REWARDED": 3, "DEVICE_CAP": 17}
-
-
-def test_session_restarted_at_another_gateway_counts(on_store: OnStore) -> None:
-    async def work(store: EmbeddedStore) -> list[str]:
-        first, second = service_on(store), service_on(store)
-        (device,) = await devices_online(first, 1)
-        await first.respond(moment(device))
-        await second.respond(session(device))
-        for service in (first, second):
-            await service.respond(moment(device))
-        return [line["session_id"] for line in await first.decisions()]
-
-    assert on_store(work) == ["s-0001", "s-0002", "s-0002"]
 
 
 def test_a_moment_after_a_session_in_one_batch_has_that_session(on_store: OnStore) -> None:

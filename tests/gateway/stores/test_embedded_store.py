@@ -21,7 +21,7 @@ from tests.gateway.stores.opened_stores import opened_store, persist, with_store
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.dweets.stored_days import StoredRange
 from toolkit_gateway.dweets.things import Things, journal_of
-from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry, embedded_journals
+from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_database import Database
 
@@ -350,36 +350,6 @@ def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, go_on)
 
 
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Return a list that gets the prefix of each range of keys that is read from the database."""
-    prefixes: list[bytes] = []
-    items = Database.items
-
-    def noted(database: Database, prefix: bytes, *start: bytes, **options: bool) -> Any:
-        prefixes.append(prefix)
-        return items(database, prefix, *start, **options)
-
-    monkeypatch.setattr(Database, "items", noted)
-    return prefixes
-
-
-@on_disk
-async def test_memory_of_the_journals_is_bounded(
-    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
-) -> None:
-    monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
-    for number in range(500):
-        await store.journals.append(f"{number % 50}", [line(str(number))])
-    assert len(reads) > 50 * 500 // 71, "each time 21 journals are known, all are forgotten and read again"
-    for name in range(50):
-        assert [entry.sequence for entry in await store.journals.last(f"{name}", 100)] == list(range(1, 11))
-    reads.clear()
-    for number in range(500):
-        await store.journals.append(f"{number % 15}", [line(str(number))])
-    assert len(reads) <= 2 * 15, "few enough journals are read once"
-
-
 def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
     minute = 60_000
 
@@ -401,23 +371,6 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
 
 
 @on_disk
-async def test_names_beyond_the_memory_bound_are_read_again(
-    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
-) -> None:
-    monkeypatch.setattr(embedded_journals, "MAX_NAMES", 4)
-    for number, name in enumerate("abcdefgh"):
-        await store.journals.append(name, [line("x", at=number)])
-        expected = list(reversed("abcdefgh"[: number + 1]))
-        assert await store.journals.names("", 99) == expected
-        reads.clear()
-        assert await store.journals.names("", 99) == expected
-        assert bool(reads) is (number > 4), "four names and a new one are kept in memory"
-    await store.journals.append("b", [line("x", at=9)])
-    assert await store.journals.names("", 99) == list("bhgfedca")
-    assert await store.journals.names("a", 1) == ["a"]
-
-
-@on_disk
 async def test_last_entries_are_read_past_many_deleted_ones(store: EmbeddedStore) -> None:
     for start in range(0, 20_000, 1_000):
         await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
@@ -425,13 +378,6 @@ async def test_last_entries_are_read_past_many_deleted_ones(store: EmbeddedStore
     everything = await store.journals.after("a", 0)
     assert 500 <= len(everything) <= 1_500
     assert len(await store.journals.last("a", 10_000)) == len(everything)
-
-
-def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
-    data = os.urandom(1 << 20)
-    with_store(tmp_path, lambda store: store.journals.append("a", [NewEntry(5, "big", data)] * 5))
-    kept = with_store(tmp_path, lambda store: store.journals.last("a", 50))
-    assert [entry.data == data for entry in kept] == [True] * 5
 
 
 # -- records ----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,9 +19,7 @@ from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, share
 from toolkit.cli import main
 from toolkit.errors import DataWarning, StoreUnavailable
 from toolkit_gateway import Gateway
-from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.runtime import SystemClock
-from toolkit_gateway.stores import NewEntry
 from toolkit_gateway.stores.moving import Moved, Progress, marker_file, move
 from toolkit_gateway.stores.redis.store import RedisStore
 
@@ -159,7 +158,8 @@ def test_of_two_moves_to_one_redis_one_is_refused(tmp_path: Path) -> None:
 
     refused, done = sorted(asyncio.run(both()), key=lambda outcome: isinstance(outcome, Moved))
     assert isinstance(done, Moved), done
-    assert "has an unfinished move of another folder" in str(refused)
+    # It sees the mark of the other one when it looks for a mark, or later when it looks for any key.
+    assert re.search("has an unfinished move of another folder|is not empty: it has the key .*:move'", str(refused))
 
 
 def test_what_expires_during_a_move_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,20 +209,3 @@ def test_writes_by_others_during_a_move_are_detected(tmp_path: Path) -> None:
 
     with pytest.raises(StoreUnavailable, match="differs between .* remove the keys of its prefix|cannot be read"):
         asyncio.run(moved(tmp_path, url, write))
-
-
-@pytest.mark.long
-@SERVERS
-def test_a_million_dweets_move(tmp_path: Path, fresh: Callable[[], str]) -> None:
-    async def post() -> None:
-        at, dweet = SystemClock().now(), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}'
-        async with opened_store(tmp_path, SystemClock().now) as store:
-            entries = [NewEntry(at, str(number), dweet % number) for number in range(100)]
-            await asyncio.gather(*(store.journals.append(journal_of(f"thing-{n}"), entries) for n in range(10_000)))
-
-    asyncio.run(post())
-    url = fresh()
-    assert "moved and compared: 1000000 entries of 10000 journals" in move_command(tmp_path, url).output
-    with Gateway(store=url) as gateway:
-        for number in range(0, 10_000, 100):
-            assert toolkit.connect(gateway).dweets.history(f"thing-{number}")["n"].tolist() == list(range(100))

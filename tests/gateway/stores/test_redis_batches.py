@@ -66,21 +66,6 @@ async def test_large_appends_at_once_are_several_script_calls() -> None:
         assert [numbers(part)[0] for part in entries] == [n // 3 * 100 + 1 for n in range(20)]
 
 
-async def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> None:
-    """It knows them from the response; the message of its own append tells it nothing new."""
-    async with opened(f"{server.url}?timeout=30") as (store,):
-        heard = await follow_as_a_thing_does(store, "a")
-        await until(lambda: store.journals.is_live("a"))
-        with server.client() as client:
-            before = calls_of(client, "xrange"), calls_of(client, "spublish")
-            for number in range(100):
-                await asyncio.gather(*(store.journals.append("a", [line(f"{number} {n}")]) for n in range(4)))
-            assert len(heard) == 400
-            # A few, where a response took longer than its message.
-            assert calls_of(client, "xrange") - before[0] < 25
-            assert calls_of(client, "spublish") - before[1] < 150, "one message for each batch"
-
-
 async def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServer) -> None:
     async with opened(server.url) as (store,):
         for second in range(11):
@@ -137,24 +122,6 @@ async def test_bytes_in_flight_count_as_queued(server: RedisServer) -> None:
         assert len(accepted) <= 17, "64 MiB and one more"
         await store.journals.append("a", [line("on")])
         assert not [call for call in calls if call not in accepted and call.exception() is None]
-
-
-async def test_wait_covers_the_writes_of_its_own_batch(server: RedisServer) -> None:
-    async with opened(f"{server.url}?timeout=60&replicas=1") as (store,):
-        with server.client() as client:
-            for number in range(3):
-                append = store.journals.append("a", [line(str(number))])
-                await until(lambda client=client: blocked(client))
-                (waiting,) = blocked(client)
-                assert len(client.xrange("gateway:{0}:journal:a")) == number + 1, "it is kept, and waits"
-                client.client_unblock(waiting)
-                with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
-                    await append
-
-
-def blocked(client: redis.Redis) -> list[str]:
-    clients: Any = client.client_list()
-    return [other["id"] for other in clients if "b" in other["flags"]]
 
 
 async def test_unreadable_message_ends_no_subscription(server: RedisServer) -> None:

@@ -15,7 +15,6 @@ from tests.gateway.stores.opened_stores import follow_as_a_thing_does, line, ope
 from tests.gateway.stores.posters import Poster, check
 from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit_gateway.stores import CompareAndSet
 from toolkit_gateway.stores.redis.store import RedisStore
 
 CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
@@ -148,20 +147,6 @@ async def test_redis_that_refuses_writes_changes_nothing(change: Any, advice: st
         assert await store.records.scan("s") == {"k": b"kept"}
         (entry,) = await store.journals.append("a", [line("1")])
         assert entry.sequence == 1
-
-
-async def test_commit_that_may_not_read_the_epoch_changes_nothing() -> None:
-    changes = [CompareAndSet("{r}stock", {}, {"drink": b"1"})]
-    async with opened(fresh_url()) as (store,):
-        with shared_server().client() as client:
-            client.execute_command("ACL SETUSER default -info")
-            try:
-                with pytest.raises(StoreUnavailable, match="grant its user the ACL permissions"):
-                    await store.commit(changes, {"{r}decisions": [line("d-1")]})
-            finally:
-                client.execute_command("ACL SETUSER default +@all")
-        assert await store.records.scan("{r}stock") == {}
-        assert await store.commit(changes, {"{r}decisions": [line("d-1")]})
 
 
 async def test_loading_redis_is_reported_and_used_once_loaded() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import re
 import secrets
@@ -11,13 +9,11 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import hiredis
 import pytest
 
 from tests.conftest import ROOT
 from tests.gateway.stores.opened_stores import follow_as_a_thing_does, line, opened, run, until
 from tests.gateway.stores.test_redis_outages import CALLS, outcomes
-from tests.ports import free_port
 from tests.redis_servers import RedisServer, cluster_of, shared_cluster, shared_server
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores.redis.store import RedisStore
@@ -39,39 +35,12 @@ def test_missing_or_unsuitable_server_is_refused(url_of: Callable[[], str], mess
         run(_open(url_of()))
 
 
-async def test_slow_servers_hold_it_for_the_timeout() -> None:
-    """Each of 20 nodes of a cluster answers every command in time, but slowly, a byte now and then."""
-    hosts, port, running = [f"127.0.0.{number}" for number in range(1, 21)], free_port(), list[object]()
-    slots = [f"*3\r\n:{n * 800}\r\n:{n * 800 + 799 + (n == 19) * 384}\r\n*3\r\n${len(host)}\r\n{host}\r\n:{port}"
-             f"\r\n$2\r\n{n:02}\r\n" for n, host in enumerate(hosts)]  # fmt: skip
-    info = "redis_version:7.4.0\r\nrole:master\r\ncluster_enabled:1\r\n"
-    replies = {b"CLUSTER": f"*20\r\n{''.join(slots)}", b"INFO": f"${len(info)}\r\n{info}\r\n", b"EVALSHA": ":1\r\n"}
-    answers: list[bytes] = []
-
-    async def answer_slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        running.append(writer)
-        requests = hiredis.Reader()
-        with contextlib.suppress(OSError):
-            while data := await reader.read(65536):
-                requests.feed(data)
-                while request := requests.gets():
-                    answers.append(request[0])
-                    empty = "*0\r\n" if request[0] in (b"COMMAND", b"CONFIG") else "+OK\r\n"
-                    reply = replies.get(request[0], empty).encode()
-                    for part in (reply[:1], reply[1:2], reply[2:]):
-                        await asyncio.sleep(0.03)
-                        writer.write(part)
-                        await writer.drain()
-        writer.close()
-        running.remove(writer)
-
-    async with await asyncio.start_server(answer_slowly, hosts, port):
-        store = RedisStore(f"redis+cluster://127.0.0.1:{port}?timeout=1", lambda: 0)
+def test_server_that_hangs_holds_it_for_the_timeout() -> None:
+    with RedisServer() as server:
+        server.pause()
         with pytest.raises(StoreUnavailable, match="no answer in time"):
-            await store.open()
-        assert b"INFO" in answers
-        assert len(answers) < 20, "they took at least 0.09 seconds each, one after the other"
-        await until(lambda: not running)
+            run(_open(f"{server.url}?timeout=1"))
+        server.resume()
 
 
 def test_wrong_password_is_refused(caplog: pytest.LogCaptureFixture) -> None:

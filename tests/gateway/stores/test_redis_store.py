@@ -173,15 +173,6 @@ async def test_stuck_slot_migration_is_reported() -> None:
         assert entry.sequence == 1, "what was refused was not written"
 
 
-async def test_prefixes_separate_stores_on_one_redis() -> None:
-    async with opened(fresh_url(), fresh_url()) as (one, other):
-        await one.journals.append("a", [line("1")])
-        await one.records.put("s", "k", b"1")
-        assert await other.journals.last("a", 10) == []
-        assert await other.journals.names("", 10) == []
-        assert await other.records.scan("s") == {}
-
-
 def keys_of(records: Records, space: str) -> list[bytes]:
     assert isinstance(records, RedisRecords)
     return records.keys(space)
@@ -257,25 +248,3 @@ def _certificate(folder: Path) -> Path:
     command += ["-keyout", str(folder / "key.pem"), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     return certificate
-
-
-def test_subscribers_leave_a_demoted_master() -> None:
-    with RedisServer() as first, RedisServer() as second:
-        with first.client() as client:
-            client.config_set("repl-diskless-sync-delay", 0)
-
-        async def work() -> None:
-            async with opened(f"{first.url}?timeout=1") as (store,):
-                store.journals.subscribe("a", lambda entries: None)
-                await until(lambda: store.journals.is_live("a"))
-                with first.client() as client:
-                    client.replicaof("127.0.0.1", second.port)
-                await until(lambda: not store.journals.is_live("a"))
-                with pytest.raises(StoreUnavailable):
-                    await store.journals.append("a", [line("1")])
-                with first.client() as client:
-                    client.replicaof("NO", "ONE")
-                await persist(lambda: store.journals.append("a", [line("2")]))
-                await until(lambda: store.journals.is_live("a"))
-
-        run(work())

@@ -443,7 +443,10 @@ for turn in range(int(sys.argv[2]), int(sys.argv[3])):
                 writer.append("t", rows(first, first + 19))
             writer.merge("t", fully=True)
         os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(code, flush=True)
+    if code == 0:  # it came to its end
+        break
 """
 
 
@@ -564,18 +567,18 @@ with ArchiveWriter(Path(sys.argv[1])) as writer:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
     try:
-        writer.append("t", rows(101, 30_000))
+        writer.append("t", rows(101, 5_000))
     except ArchiveUnusable as error:
         print(error)
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    writer.append("t", rows(101, 30_000))
+    writer.append("t", rows(101, 5_000))
 """
     command = [sys.executable, "-c", program, str(tmp_path)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "cannot be written: File too large" in said
     archive = Archive(tmp_path)
     assert (
-        archive.sql("SELECT count(*) AS c, count(DISTINCT sequence) AS d FROM dweets").iloc[0].tolist() == [30_000] * 2
+        archive.sql("SELECT count(*) AS c, count(DISTINCT sequence) AS d FROM dweets").iloc[0].tolist() == [5_000] * 2
     )
     assert not list(tmp_path.rglob("*.unfinished"))
 

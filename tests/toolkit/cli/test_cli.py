@@ -163,18 +163,6 @@ def test_unreadable_locks_are_one_line_of_error(tmp_path: Path, monkeypatch: pyt
     assert refused.stderr == f"Error: the records 'locked-things' cannot be read: {why}\n"
 
 
-def test_a_new_lock_works_in_the_gateway_of_its_folder(tmp_path: Path) -> None:
-    said = called("lock", "new", f"--data={tmp_path}").stdout
-    lock, master, read = re.fullmatch(r"lock +(\S+)\nmaster key +(\S+)\nread key +(\S+)\n", said).groups()
-    assert len({lock, master, read}) == 3
-    with Gateway(tmp_path) as gateway:
-        url = gateway.base_url
-        assert outcome(url, "GET", f"/lock/kitchen?lock={lock}&key={master}") == "succeeded"
-        assert outcome(url, "GET", f"/dweet/for/kitchen?n=1&key={master}") == "succeeded"
-        assert outcome(url, "GET", f"/get/latest/dweet/for/kitchen?key={read}") == "succeeded"
-        assert outcome(url, "GET", "/get/latest/dweet/for/kitchen") == 403
-
-
 def test_retention_and_post_rate_are_options(tmp_path: Path) -> None:
     batch = b"\n".join(b'{"n": %d}' % n for n in range(100))
     with started("gateway", "--port=0", f"--data={tmp_path}", "--keep=500", "--rate=1000") as process:

@@ -44,7 +44,7 @@ VALUES = {
     "nested": st.none() | st.dictionaries(st.sampled_from("xy"), st.integers(0, 9), max_size=2),
     "missing": st.none(),
 }
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 
 @st.composite

@@ -73,7 +73,7 @@ def test_flood_of_dweets_is_drawn_rarely_without_loss(tk: toolkit.Connection) ->
         live.wait(4_000)
     assert live.frame["n"].tolist() == list(range(1_000, 4_000))
     assert repr(live.chart) == "<Chart: 10 points of n>"
-    assert live.points.options == (10,)
+    assert live.points.options == (10, 100, 300, 1_000)
     assert len(drawings) < 400
 
 

@@ -122,9 +122,8 @@ def test_key_with_a_dot_wins_over_nested_keys(tk: Connection) -> None:
         thing = f"thing {number}"
         post(tk, quote(thing), contents)
         for read in (tk.dweets.history, partial(tk.dweets.history, since="2026-01-01")):
-            for columns in (None, ["a.b"]):
-                with pytest.warns(UserWarning, match="a content has 'a.b' as a key and as nested keys"):
-                    assert read(thing, columns=columns)["a.b"].tolist() == [1, 3, 4]
+            with pytest.warns(UserWarning, match="a content has 'a.b' as a key and as nested keys"):
+                assert read(thing)["a.b"].tolist() == read(thing, columns=["a.b"])["a.b"].tolist() == [1, 3, 4]
         rows = [Row(number, number, None, written(each)) for number, each in enumerate(contents, 1)]
         assert table_of_rows("t", rows).column("a.b").to_pylist() == [1, 3, 4]
 

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import toolkit
-from toolkit.errors import InvalidArgument
 from toolkit_gateway import DEMO_START, Gateway
 from toolkit_gateway.runtime import SteppedClock
 
@@ -105,8 +104,3 @@ def test_history_within_the_retention_causes_no_warning(tk: toolkit.Connection) 
         assert tk.dweets.history("full", since=kept.index[0], until=kept.index[1])["n"].tolist() == [ROWS - 500]
         assert tk.dweets.history("full", since="2026-01-02")["n"].iloc[-1] == ROWS - 1
         tk.dweets.post_frame("exactly", pd.DataFrame({"n": range(500)}), progress=False)
-
-
-def test_gateway_refuses_to_keep_less_than_a_history() -> None:
-    with pytest.raises(InvalidArgument, match="500"):
-        Gateway(keep=499)

@@ -25,7 +25,7 @@ SCALARS = (
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 NAMES = st.text(min_size=1, max_size=60).filter(lambda name: name not in (".", ".."))
 QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
 )
 
 

@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
-import pypdfium2
 import pytest
 
 import toolkit
@@ -23,6 +22,8 @@ SMALL = {"page": "A6", "margin": "1cm", "progress": False}
 
 
 def text_of(path: str) -> str:
+    import pypdfium2
+
     return pypdfium2.PdfDocument(path)[0].get_textpage().get_text_range()
 
 

@@ -9,7 +9,6 @@ import logging
 import pickle
 import re
 import socket
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +27,7 @@ from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransa
 from toolkit.secret import Secret
 
 CANARY = "kanarienvogel-7Jm3-kanarienvogel-7Jm3-kanarie"
-#: Runs in a notebook or in IPython: the whole flow and every kind of failure, with keys and answers that can be found.
+#: Runs in a notebook: the whole flow and every kind of failure, with keys and answers that can be found.
 FLOW = """
 import toolkit
 from toolkit_gateway import Gateway
@@ -41,8 +40,8 @@ user = tk.identity.finish_authentication(
 )
 tk.identity.eligibility(user)
 listed = tk.identity.payment_list(user, answer=zip_code)
-from tests.toolkit.identity.test_leaks import issued
-issued(tk, user)
+import sys  # the tests read there what to look for
+sys.stderr.write("ISSUED " + user.secret("code").reveal() + chr(10))
 """
 FAILURES = [
     "tk.identity.payment_list(user, answer=wrong)",
@@ -61,12 +60,6 @@ FAILURES = [
 ]
 
 
-def issued(tk: toolkit.Connection, user: object) -> None:
-    """Write every secret of the flow to stderr, which the tests read, so that they know what to look for."""
-    code = user.secret("code").reveal()
-    sys.stderr.write(f"ISSUED {code}\n")
-
-
 SINKS: dict[str, Callable[[Secret], object]] = {
     "repr": repr,
     "str": str,
@@ -78,14 +71,8 @@ SINKS: dict[str, Callable[[Secret], object]] = {
     "list": lambda secret: str([secret, {"a": secret}]),
     "log": lambda secret: logging.LogRecord("x", 10, "f", 1, "%s", (secret,), None).getMessage(),
     "exception": lambda secret: "".join(traceback.format_exception(ValueError(secret))),
-    "print": lambda secret: _printed(secret),
+    "print": lambda secret: print(secret, [secret], file=(out := io.StringIO())) or out.getvalue(),
 }
-
-
-def _printed(secret: Secret) -> str:
-    out = io.StringIO()
-    print(secret, [secret], file=out)
-    return out.getvalue()
 
 
 def test_a_secret_shows_a_short_hash_and_nothing_else() -> None:
@@ -113,7 +100,6 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[nbformat.Noteboo
     cells = [
         "%xmode Verbose",
         "%colors nocolor",
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})",
         FLOW,
         f"canary = toolkit.Secret('{CANARY[:20]}' + '{CANARY[20:]}'); wrong = toolkit.Secret('0' * 5, guessable=True)",
         "def typed(): return ''.join(['13', '579'])",

@@ -38,31 +38,25 @@ def connected() -> Iterator[toolkit.Connection]:
         yield tk
 
 
-def test_new_device_id_has_the_documented_form(connected: toolkit.Connection) -> None:
+def test_session_and_moments_give_frames(connected: toolkit.Connection) -> None:
     device = connected.rewards.new_device_id("acme")
     assert re.fullmatch(f"acme-{UUID}", device)
-    assert connected.rewards.start_session(device)["device"].tolist() == [device]
     with pytest.raises(InvalidArgument, match="company token"):
         connected.rewards.new_device_id("no token")
-
-
-def test_session_and_moments_give_frames(connected: toolkit.Connection) -> None:
+    early = connected.rewards.moment(device, "finished_5k_run")
+    assert (early["rewarded"].iloc[0], early["reason"].iloc[0]) == (False, "NO_SESSION")
+    assert early[["view_id", "title", "message", "body_url"]].isna().all(axis=None)
+    with pytest.raises(InvalidArgument, match="earned no reward"):
+        connected.rewards.page(early)
     start = datetime.now().astimezone()
-    session = connected.rewards.start_session(DEVICE, start=start)
+    session = connected.rewards.start_session(device, start=start)
     assert session["date"].iloc[0] == pd.Timestamp(start)
-    moment = connected.rewards.moment(DEVICE, "finished_5k_run")
+    assert session["device"].tolist() == [device]
+    moment = connected.rewards.moment(device, "finished_5k_run")
     assert list(moment.columns) == list(MOMENT_COLUMNS)
     (row,) = moment.to_dict("records")
     assert (row["rewarded"], row["reason"], row["title"]) == (True, "REWARDED", "A reward")
     assert row["body_url"].startswith(connected.base_url)
-
-
-def test_a_moment_that_earns_nothing_is_a_row(connected: toolkit.Connection) -> None:
-    moment = connected.rewards.moment(DEVICE, "finished_5k_run")
-    assert (moment["rewarded"].iloc[0], moment["reason"].iloc[0]) == (False, "NO_SESSION")
-    assert moment[["view_id", "title", "message", "body_url"]].isna().all(axis=None)
-    with pytest.raises(InvalidArgument, match="earned no reward"):
-        connected.rewards.page(moment)
 
 
 def test_frame_of_moments_is_sent_row_by_row(connected: toolkit.Connection, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,9 +93,11 @@ def test_the_funnel_counts_sessions_or_devices(
 
 
 def test_the_session_step_is_left_out_without_data() -> None:
+    one_missing = DECISIONS.assign(session_id=["s-1", None, "s-2", "s-2", "s-2"])
     for decisions, sessions, unit in [
         (DECISIONS.drop(columns="session_id"), None, "device"),
         (WITHOUT_IDS, None, "device"),
+        (one_missing, None, "device"),
         # These sessions are not those of the moments.
         (DECISIONS, SESSIONS.head(1), "session"),
         (DECISIONS, SESSIONS.assign(device="other"), "session"),
@@ -104,13 +106,7 @@ def test_the_session_step_is_left_out_without_data() -> None:
         table = funnel(decisions, sessions)
         assert table.attrs["unit"] == unit
         assert steps(table) == {"moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-
-
-def test_devices_are_counted_if_a_reward_has_no_session() -> None:
-    decisions = DECISIONS.assign(session_id=["s-1", None, "s-2", "s-2", "s-2"])
-    assert steps(funnel(decisions)) == {"moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-    assert funnel(decisions).attrs["unit"] == "device"
-    for incomplete in (decisions, WITHOUT_IDS):
+    for incomplete in (one_missing, WITHOUT_IDS):
         with pytest.raises(InvalidArgument, match="unit='device'"):
             funnel(incomplete, unit="session")
 
@@ -139,14 +135,11 @@ def test_the_funnel_by_a_column() -> None:
     assert list(table.loc["n", "n"]) == [1, 1, 1, 0]
     with pytest.raises(InvalidArgument, match="the result already has a column step"):
         funnel(DECISIONS.assign(step="a"), by="step")
-
-
-def test_rates_by_moment() -> None:
-    table = analysis.rate_by_moment(DECISIONS).set_index("moment_id")
-    assert list(table.index) == ["m", "n"]
-    assert (table.loc["m", "n"], table.loc["m", "rewarded"]) == (3, 1)
-    assert tuple(table.loc["m", ["low", "high"]]) == pytest.approx(wilson_interval(1, 3))
-    assert table["few"].all()
+    rates = analysis.rate_by_moment(DECISIONS).set_index("moment_id")
+    assert rates["n"].to_dict() == {"m": 3, "n": 1}
+    assert rates.loc["m", "rewarded"] == 1
+    assert tuple(rates.loc["m", ["low", "high"]]) == pytest.approx(wilson_interval(1, 3))
+    assert rates["few"].all()
 
 
 def test_times_are_read_in_any_form() -> None:
@@ -192,25 +185,18 @@ MANY_ROWS = pd.DataFrame({"device": np.repeat(range(60), 10), "arm": np.repeat([
 MANY_ROWS["visits"] = MANY_ROWS["device"] * 7 % 13 + np.arange(600) * 3 % 5 + (MANY_ROWS["arm"] == "B")
 
 
-def test_unit_of_an_experiment_may_be_the_index() -> None:
-    users = MANY_ROWS.groupby(["device", "arm"], as_index=False)["visits"].sum()
-    (line,) = ab(users, "visits").to_dict("records")
-    assert (line["n_a"], line["n_b"]) == (30, 30)
-    assert line["mean_b"] == users.loc[users["arm"] == "B", "visits"].mean()
-    assert ab(users.set_index("device"), "visits").equals(ab(users, "visits"))
-
-
-@pytest.mark.parametrize("outcome", ["visits", "often"])
-def test_ab_groups_dependent_rows_of_a_unit(outcome: str) -> None:
+def test_ab_groups_dependent_rows_of_a_unit() -> None:
     frame = MANY_ROWS.assign(often=MANY_ROWS["visits"] > 8)
-    (line,) = ab(frame, outcome).to_dict("records")
-    # All units have equally many rows, so the means of the units have the same mean and the right interval.
-    means = frame.groupby(["device", "arm"], as_index=False)[outcome].mean()
-    expected = ab(means, outcome).iloc[0]
-    assert (line["n_a"], line["n_b"]) == (30, 30)
-    assert [line[name] for name in ("difference", "low", "high")] == pytest.approx(
-        list(expected[["difference", "low", "high"]])
-    )
+    for outcome in ("visits", "often"):
+        (line,) = ab(frame, outcome).to_dict("records")
+        # All units have equally many rows, so the means of the units have the same mean and the right interval.
+        means = frame.groupby(["device", "arm"], as_index=False)[outcome].mean()
+        expected = ab(means, outcome)
+        assert (line["n_a"], line["n_b"]) == (30, 30)
+        assert [line[name] for name in ("difference", "low", "high")] == pytest.approx(
+            list(expected.loc[0, ["difference", "low", "high"]])
+        )
+        assert ab(means.set_index("device"), outcome).equals(expected), "the unit may be the index"
 
 
 def test_ab_without_variance_has_no_interval() -> None:
@@ -340,12 +326,6 @@ def test_simulation_repeats_and_follows_its_rules() -> None:
     assert list(simulation.simulate({"default": {"p": 1}}, refused)["reason"]) == ["NO_SESSION"], "once more"
 
 
-def test_simulation_keeps_traces_on_request() -> None:
-    assert explain(simulation.simulate({}, EVENTS.head(1)))["rule"].iloc[0] == "session"
-    with pytest.raises(InvalidArgument, match="has no trace"):
-        explain(simulation.simulate({}, EVENTS.head(1), trace=False))
-
-
 def test_decisions_can_be_stored_in_files(tmp_path: Path) -> None:
     decided = simulation.simulate({"default": {"per_moment_per_day": 1, "p": 0.5}}, EVENTS)
     decided.to_csv(tmp_path / "decisions.csv")
@@ -395,16 +375,15 @@ def test_column_of_invalid_values_is_refused(functions: tuple[Any, ...], columns
             function(DECISIONS.assign(arm="A", **columns))
 
 
-def test_simulation_refuses_incomplete_moments() -> None:
+def test_simulation_takes_and_refuses_its_options() -> None:
     with pytest.raises(InvalidArgument, match="no column device"):
         simulation.simulate({}, EVENTS.drop(columns="device"))
     with pytest.raises(InvalidArgument, match="from 0 to 1"):
         simulation.simulate({}, EVENTS, shown=80)
-
-
-def test_generated_readers_look_and_claim() -> None:
-    decided = simulation.simulate({}, EVENTS, shown=1.0, claimed=0.5)
-    counts = steps(funnel(decided))
+    assert explain(simulation.simulate({}, EVENTS.head(1)))["rule"].iloc[0] == "session"
+    with pytest.raises(InvalidArgument, match="has no trace"):
+        explain(simulation.simulate({}, EVENTS.head(1), trace=False))
+    counts = steps(funnel(simulation.simulate({}, EVENTS, shown=1.0, claimed=0.5)))
     assert counts["shown"] == counts["rewarded"]
     assert 0 < counts["claimed"] < counts["shown"]
 

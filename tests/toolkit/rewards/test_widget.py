@@ -196,19 +196,16 @@ def test_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer) ->
     assert bundle["text/plain"] == f"<RewardsExplorer: {rewarded} of {len(EVENTS)} moments rewarded>"
 
 
-def test_dollar_signs_in_names_are_plain_text() -> None:
-    name = r"$\bad$<img src=x>"
-    shown = RewardsExplorer(EVENTS.assign(moment_id=name))
-    assert name in texts(shown)
-    assert shown.picture().startswith(b"\x89PNG")
-    assert "<img" not in shown.explanation.value
-
-
 def test_many_moments_with_long_names_stay_readable() -> None:
     names = [f"a moment with a very long name, number {number % 9}" for number in range(len(EVENTS))]
     shown = RewardsExplorer(EVENTS.assign(moment_id=names))
     assert "6 of 9 moments" in texts(shown)
     assert "a moment with a v…" in texts(shown)
+    name = r"$\bad$<img src=x>"
+    shown = RewardsExplorer(EVENTS.assign(moment_id=name))
+    assert name in texts(shown), "a dollar is no formula"
+    assert shown.picture().startswith(b"\x89PNG")
+    assert "<img" not in shown.explanation.value
 
 
 def test_without_moments_there_is_no_widget() -> None:

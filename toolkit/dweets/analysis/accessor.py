@@ -161,16 +161,14 @@ class DweetAccessor:
         if height < 100:
             raise InvalidArgument(f"height must be at least 100 pixels, not {height}")
         chosen = self._chosen(fields, tz)
-        marks = self._marks(chosen, mark=mark)
-        chart = Chart(chosen.frame, chosen.names, unit=unit, marks=marks, height=height)
-        if empty := _reason_for_no_values(chosen):
-            chart.draw(chosen.frame, chosen.names, unit=unit, empty=empty)
+        marks, empty = self._marks(chosen, mark=mark), _reason_for_no_values(chosen) or "no data"
+        chart = Chart(height=height)
+        chart.draw(chosen.frame, chosen.names, unit=unit, marks=marks, empty=empty)
         return chart
 
     def _chosen(self, fields: str | Sequence[str] | None, tz: str | tzinfo | None) -> ChosenColumns:
         chosen = chosen_columns(self._frame, fields)
-        if chosen.left_out:
-            warn_caller(chosen.left_out)
+        warn_caller(chosen.left_out)
         warn_if_backfilled(self._frame)
         return chosen._replace(frame=in_local_time(chosen.frame, tz))
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from toolkit.public_api import interrupts_deferred
 
-if TYPE_CHECKING:  # importlib.abc alone takes a third of the time of `import toolkit`
-    from importlib.abc import Loader
-
+if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.dweets.analysis.accessor import DweetAccessor
@@ -25,8 +24,9 @@ if TYPE_CHECKING:  # importlib.abc alone takes a third of the time of `import to
 
 def register_accessor() -> None:
     """Register the accessor now if pandas is imported, or as soon as it is."""
-    if "pandas" in sys.modules and not _is_being_imported(sys.modules["pandas"]):
-        _register(sys.modules["pandas"])
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and hasattr(pandas, "DataFrame"):  # otherwise it is being imported
+        _register(pandas)
     elif not any(isinstance(finder, _PandasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _PandasFinder())
 
@@ -41,10 +41,6 @@ def _accessor(frame: pd.DataFrame) -> DweetAccessor:
     with interrupts_deferred():
         from toolkit.dweets.analysis.accessor import DweetAccessor
     return DweetAccessor(frame)
-
-
-def _is_being_imported(module: ModuleType) -> bool:
-    return not hasattr(module, "DataFrame")
 
 
 class _PandasFinder:
@@ -64,22 +60,12 @@ class _PandasFinder:
         finally:
             self._is_searching = False
         if spec is not None and spec.loader is not None:
-            spec.loader = cast("Loader", _PandasLoader(self, spec.loader))
+            # The loader stays the same object: others ask a module's loader for its source and its files.
+            spec.loader.exec_module = partial(self._execute, spec.loader.exec_module)  # type: ignore[method-assign]
         return spec
 
-
-class _PandasLoader:
-    def __init__(self, finder: _PandasFinder, loader: Loader) -> None:
-        self._finder, self._loader = finder, loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        # pandas must not see this loader: others ask a module's loader for its source and its files.
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        sys.meta_path.remove(self._finder)
+    def _execute(self, execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+        execute(module)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
         _register(module)

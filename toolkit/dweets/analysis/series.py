@@ -19,8 +19,8 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns, kind_of
 from toolkit.dweets.analysis.gaps import analyse_each_thing
-from toolkit.dweets.analysis.time_axis import in_local_time, local_bins, warn_if_backfilled
-from toolkit.dweets.time_values import in_zone
+from toolkit.dweets.analysis.time_axis import in_local_time, warn_if_backfilled
+from toolkit.dweets.frame_time import in_zone
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import declared_frame
 
@@ -38,8 +38,7 @@ _STATISTICS = {
 def chosen_numbers(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> ChosenColumns:
     """Return the chosen columns with their numbers; one warning says which other values were left out."""
     chosen = chosen_columns(frame, fields, NUMBERS)
-    if chosen.left_out:
-        warn_caller(chosen.left_out)
+    warn_caller(chosen.left_out)
     return chosen
 
 
@@ -92,15 +91,20 @@ def resample(
 def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[str, Aggregation]]) -> pd.DataFrame:
     fields = list(dict.fromkeys(field for field, _ in columns.values()))
     ascending = frame[fields].sort_index(kind="stable").astype("float64")
+    zone = ascending.index.tz  # type: ignore[attr-defined]
     try:
-        bins, zone = local_bins(ascending, rule)
+        if zone is None or isinstance(pd.tseries.frequencies.to_offset(rule), pd.tseries.offsets.Tick):
+            zone = None
+        else:  # days and longer intervals are those of the local calendar, also where clocks skip midnight
+            ascending = ascending.tz_localize(None)
+        bins = ascending.resample(rule)
     except (ValueError, TypeError, ZeroDivisionError):
         raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
     results = {}
     for name, (field, how) in columns.items():
         values = bins[field].sum(min_count=1) if how == "sum" else getattr(bins[field], how)()
         results[name] = values.astype("int64" if how == "count" else "float64")
-    starts = bins.size().index
+    starts = pd.DatetimeIndex(bins.size().index)
     return pd.DataFrame(results, index=starts).set_axis(starts if zone is None else in_zone(starts, zone)[0])
 
 
@@ -135,8 +139,7 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     [[2.0, 1.0, 15.0]]
     """
     chosen = chosen_columns(frame, fields)
-    if chosen.left_out:
-        warn_caller(chosen.left_out)
+    warn_caller(chosen.left_out)
     return analyse_each_thing(chosen.frame, lambda rows: _statistics_of_one(rows, chosen.names)).reset_index(drop=True)
 
 

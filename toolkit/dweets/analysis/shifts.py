@@ -19,6 +19,7 @@ into many, and need a penalty chosen for each series; they do not pair the edges
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.analysis.gaps import analyse_each_thing
 from toolkit.dweets.analysis.outliers import robust_deviation
 from toolkit.dweets.analysis.series import chosen_numbers
+from toolkit.frames import declared_frame
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 _Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -58,7 +60,7 @@ _EXPLANATIONS: dict[str, Callable[[_Floats], _Floats]] = {
     "-x": lambda x: -x,
 }
 _MOST_UNEXPLAINED = 0.1
-_COLUMNS = {"before": 0.0, "inside": 0.0, "size": 0.0, "explained_by": pd.Series(dtype="str")}
+_LEVELS = {"before": "float64", "inside": "float64", "size": "float64", "explained_by": "str"}
 
 
 @checked_arguments
@@ -105,30 +107,29 @@ def shifts(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd
 
 def _shifts_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
     ascending = frame[frame.index.notna()].sort_index(kind="stable")
-    no_times = ascending.index[:0]
-    nothing = {"field": pd.Series(dtype="str"), "start": no_times, "end": no_times, **_COLUMNS}
-    parts = [pd.DataFrame(nothing, index=pd.RangeIndex(0))]
+    rows: list[Any] = []
     for field in fields:
         values = ascending[field].dropna()
-        found = find_shifts(values.to_numpy(dtype="float64"))
-        times = {"start": values.index[found["start"]], "end": values.index[found["end"]]}
-        parts.append(found.assign(field=pd.Series(field, found.index, dtype="str"), **times)[parts[0].columns])
-    return pd.concat(parts)
+        for shift in find_shifts(values.to_numpy(dtype="float64")).to_dict("records"):
+            start, end = values.index[[shift["start"], shift["end"]]]
+            rows.append({"field": field, **shift, "start": start, "end": end})
+    time = ascending.index.dtype
+    return declared_frame(rows, {"field": "str", "start": time, "end": time, **_LEVELS})
 
 
 def find_shifts(values: _Floats) -> pd.DataFrame:
     """Return the shifts of a series, by the positions of their first and last readings: ``start``, ``end``."""
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     if len(values) >= _MIN_VALUES and (noise := _noise(np.diff(values))) > 0:
         for start, after, sizes in _shifts_of_steps(*steps_of(values), noise):
             beside = values[max(0, start - _LEVEL_READINGS) : start], values[after : after + _LEVEL_READINGS]
             outer = np.array([np.median(readings) for readings in beside])
             before, size = float(outer.mean()), float(sizes.mean())
             explanation = _explanation(outer, outer + sizes, abs(size), noise)
-            rows.append((start, after - 1, before, before + size, size, explanation))
-    found = pd.DataFrame(sorted(rows), columns=["start", "end", *_COLUMNS])
-    dtypes = dict.fromkeys(["before", "inside", "size"], "float64")
-    return found.astype({"start": "int64", "end": "int64", "explained_by": "str", **dtypes})
+            row = {"start": start, "end": after - 1, "before": before, "inside": before + size, "size": size}
+            rows.append({**row, "explained_by": explanation})
+    rows.sort(key=itemgetter("start"))
+    return declared_frame(rows, {"start": "int64", "end": "int64", **_LEVELS})
 
 
 def _noise(differences: _Floats) -> float:

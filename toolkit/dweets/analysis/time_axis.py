@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.dweets.field_names import CREATED
-from toolkit.dweets.frame_time import DEFAULT_FIELD, with_index
-from toolkit.dweets.time_values import TimeUnit, in_zone, read_times
+from toolkit.dweets.content_leaves import CREATED
+from toolkit.dweets.frame_time import DEFAULT_FIELD, TimeUnit, in_zone, read_times, with_index
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import check_columns_differ
 from toolkit.system.nearest_name import missing_names
@@ -73,22 +72,17 @@ def on_time_axis(
     >>> frame.dweets.on("date", tz="Europe/Berlin").index[0]
     Timestamp('2012-01-01 00:00:00+0100', tz='Europe/Berlin')
     """
-    timed, notes = _put_on_time_axis(frame, column, unit, tz)
+    timed, notes = put_on_time_axis(frame, column, unit, tz)
     if left_out := len(frame) - len(timed):
         notes.append(f"{left_out:,} of {len(frame):,} rows have no time in {column!r} and are left out")
-    if notes:
-        warn_caller("; ".join(notes))
+    warn_caller(*notes)
     return timed
 
 
-def put_on_time_axis(frame: pd.DataFrame, column: str, tz: str | tzinfo | None = None) -> pd.DataFrame:
-    """Do what `on_time_axis` does, without its warning."""
-    return _put_on_time_axis(frame, column, None, tz)[0]
-
-
-def _put_on_time_axis(
-    frame: pd.DataFrame, column: str, unit: TimeUnit | None, tz: str | tzinfo | None
+def put_on_time_axis(
+    frame: pd.DataFrame, column: str, unit: TimeUnit | None = None, tz: str | tzinfo | None = None
 ) -> tuple[pd.DataFrame, list[str]]:
+    """Return what `on_time_axis` returns, and what a caller should be told about the times."""
     if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
         times, notes = (frame.index, []) if tz is None else in_zone(frame.index, tz)
         rest = frame
@@ -110,8 +104,7 @@ def in_local_time(frame: pd.DataFrame, tz: str | tzinfo | None) -> pd.DataFrame:
     if tz is None or not isinstance(frame.index, pd.DatetimeIndex):
         return frame
     times, notes = in_zone(frame.index, tz)
-    if notes:
-        warn_caller("; ".join(notes))
+    warn_caller(*notes)
     return frame.set_axis(times)
 
 
@@ -142,16 +135,3 @@ def _length(time: pd.Timedelta) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {name}"
     return f"{max(1, round(seconds)):,} s"
-
-
-def local_bins(frame: pd.DataFrame, rule: str) -> tuple[Any, tzinfo | None]:
-    """Return pandas' resampler of a frame, and the zone that the times of its result are local times of, if any.
-
-    Days and longer intervals are those of the calendar of the zone: they begin at midnight there, and on a day on which
-    clocks skip midnight, at the first time of the day.
-    """
-    index = frame.index
-    assert isinstance(index, pd.DatetimeIndex)
-    if index.tz is None or isinstance(pd.tseries.frequencies.to_offset(rule), pd.tseries.offsets.Tick):
-        return frame.resample(rule), None
-    return frame.set_axis(index.tz_localize(None)).resample(rule), index.tz

@@ -1,4 +1,4 @@
-"""Alerts as frames, and which past dweets would have met an alert's condition."""
+"""Alerts as frames, and conditions of alerts that are tried: on past dweets, or on those that a widget shows."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,12 +8,13 @@ import orjson
 import pandas as pd
 
 from toolkit.dweets import wire
+from toolkit.dweets.checked_values import as_invalid_argument
 from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.dweets.content_frame import Columns, history_frame
 from toolkit.dweets.content_leaves import frequent_leaf_columns
 from toolkit.dweets.frame_rows import row_contents
 from toolkit.dweets.frame_time import as_fields
-from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
+from toolkit.errors import UnexpectedReply, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
 from toolkit.system.nearest_name import missing_names
 
@@ -36,6 +37,9 @@ _BacktestInput = tuple[Sequence[bytes | None], Sequence[Any], pd.DataFrame]
 _TEXT = re.compile(r"""(\[(?:'[^'\\]*'|"[^"\\]*")\])|'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+\"""")
 _FIELD = re.compile(r"""(?<![\w$.])dweet((?:\??\.[A-Za-z_$][\w$]*+|(?:\?\.)?\[(?:'[^']*'|"[^"]*")\])++)\s*(\(?)""")
 _STEP = re.compile(r"""\.([A-Za-z_$][\w$]*)|\[["'](.*?)["']\]""")
+# In a condition: the comparison of a field with a number.
+_NAME, _NUMBER, _COMPARED = r"dweet\.([\w$.]+)", r"(-?\d+(?:\.\d+)?)", r"\s*(?:[<>]=?|===?)\s*"
+_LIMIT = re.compile(rf"{_NAME}{_COMPARED}{_NUMBER}(?![\w.])|(?<![\w.]){_NUMBER}{_COMPARED}{_NAME}")
 _TOO_DEEP_VERDICT = Verdict(None, "the content is nested too deeply to be evaluated here")
 
 
@@ -90,10 +94,8 @@ def backtest_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
 def _backtest(condition: str, read: Callable[[], _BacktestInput]) -> pd.DataFrame:
     """Evaluate the contents of each thing in a child process; call `read` only if the condition compiles."""
     with ConditionWorker() as worker:
-        try:
+        with as_invalid_argument():
             worker.check_compiles(condition)
-        except MalformedRequest as error:
-            raise InvalidArgument(error.message) from None
         contents, things, history = read()
         verdicts, mails = [_TOO_DEEP_VERDICT] * len(contents), [False] * len(contents)
         by_thing = pd.Series(range(len(contents))).groupby(pd.Series(things, dtype="object"), dropna=False, sort=False)
@@ -176,3 +178,49 @@ def _which_mail(verdicts: Sequence[Verdict]) -> list[bool]:
         if verdict.fault is None:
             open_message = verdict.message
     return mails
+
+
+class TriedCondition:
+    """Evaluates a condition in a child process, each dweet once; `close` ends the process."""
+
+    def __init__(self) -> None:
+        self.condition = ""
+        self._worker = ConditionWorker()
+        self._verdicts: dict[int, tuple[object, Verdict]] = {}
+
+    def set(self, condition: str) -> None:
+        """Try another condition; InvalidArgument if it does not compile. An empty one tries nothing."""
+        self.condition, self._verdicts = "", {}
+        if condition.strip():
+            with as_invalid_argument():
+                self._worker.check_compiles(condition)
+            self.condition = condition
+
+    def close(self) -> None:
+        """End the child process; the next new dweet starts another one."""
+        self._worker.close()
+        self._worker = ConditionWorker()
+
+    @property
+    def limits(self) -> dict[str, list[float]]:
+        """The numbers with which the condition compares fields, by field."""
+        limits: dict[str, list[float]] = {}
+        for field, number, first_number, last_field in _LIMIT.findall(self.condition):
+            limits.setdefault(field or last_field, []).append(float(number or first_number))
+        return limits
+
+    def text(self, records: Sequence[dict[str, Any]]) -> str:
+        """Say how many of these dweets meet the condition; empty without a condition."""
+        if not self.condition:
+            return ""
+        known = self._verdicts
+        if new := [record for record in records if id(record) not in known]:
+            contents = [encoded_content(record["content"]) or b"null" for record in new]
+            found = evaluate_all(self._worker, self.condition, contents)
+            known |= {id(one): (one, verdict) for one, verdict in zip(new, found, strict=True)}
+        self._verdicts = {id(record): known[id(record)] for record in records}
+        verdicts = [verdict for _, verdict in self._verdicts.values()]
+        if faults := [verdict.fault for verdict in verdicts if verdict.fault is not None]:
+            return f"the condition failed at {len(faults):,} of {len(verdicts):,} dweets: {faults[-1]}"
+        met = sum(verdict.met for verdict in verdicts)
+        return f"the condition is met by {met:,} of the {len(verdicts):,} dweets that are shown"

@@ -24,8 +24,8 @@ from toolkit.dweets.client.listening import Listener, collect_records
 from toolkit.dweets.client.posting import Playback, post_rows
 from toolkit.dweets.client.reading import Selection, read_history
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
-from toolkit.dweets.content_json import content_bytes
-from toolkit.dweets.field_names import CREATED
+from toolkit.dweets.content_leaves import CREATED
+from toolkit.dweets.frame_rows import content_bytes
 from toolkit.dweets.frame_time import TimeSelection
 from toolkit.errors import InvalidArgument, NotFound, warn_caller
 from toolkit.frames import TimeLike, declared_frame

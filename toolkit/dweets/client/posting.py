@@ -15,8 +15,7 @@ from tqdm.auto import tqdm
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.checked_values import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
-from toolkit.dweets.content_json import ROWS_PER_REQUEST, batches
-from toolkit.dweets.frame_rows import row_contents
+from toolkit.dweets.frame_rows import ROWS_PER_REQUEST, batches, row_contents
 from toolkit.dweets.frame_time import timed_rows, warn_of_differences
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
 from toolkit.public_api import Closable, PublicNames

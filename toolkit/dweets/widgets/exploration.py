@@ -20,7 +20,7 @@ from toolkit.dweets.analysis.series import Aggregation
 from toolkit.dweets.analysis.shifts import shifts as find_shifts
 from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
-from toolkit.dweets.field_names import CREATED
+from toolkit.dweets.content_leaves import CREATED
 from toolkit.errors import InvalidArgument, counted
 from toolkit.widgets.base import is_connection
 
@@ -225,7 +225,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     """Apply a view to a history; InvalidArgument if a choice does not fit. For no rows, the choices do not matter."""
     if history.empty:  # these may be the choices of an earlier history
         history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", (), tz=view.tz)
-    timed = put_on_time_axis(history, view.time, view.tz)
+    timed, _ = put_on_time_axis(history, view.time, tz=view.tz)
     chosen, fields, left_out = chosen_columns(timed, view.fields)
     measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]

@@ -16,7 +16,6 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
-from toolkit.charts.saved import save_page
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
@@ -141,13 +140,15 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         return View(
             **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
-            threshold=self._threshold if self.mark_outliers.value else math.inf,
+            threshold=self._threshold,
             shifts=self.mark_shifts.value,
             tz=self._tz,
         )
 
     @property
     def _threshold(self) -> float | None:
+        if not self.mark_outliers.value:
+            return math.inf
         return None if self._is_threshold_automatic else self.threshold.value
 
     @property
@@ -226,15 +227,12 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
     def _observe_controls(self) -> None:
         for control in (self.things, self.day):
             control.observe(lambda _change: self._reload(), "value")
-        self.threshold.observe(lambda _change: self._set_threshold_automatic(self._quiet), "value")
-        self.mark_outliers.observe(lambda _change: self._set_threshold_automatic(True), "value")
+        self.threshold.observe(lambda _change: setattr(self, "_is_threshold_automatic", self._quiet), "value")
+        self.mark_outliers.observe(lambda _change: setattr(self, "_is_threshold_automatic", True), "value")
         for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold", "mark_shifts"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
         self.file.observe(lambda _change: self.save_button.set_trait("description", _SAVE), "value")
-
-    def _set_threshold_automatic(self, is_automatic: bool) -> None:  # noqa: FBT001
-        self._is_threshold_automatic = is_automatic
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -378,7 +376,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         >>> with TemporaryDirectory() as folder:
         ...     explorer.save(f"{folder}/week.html")
         """
-        save_page(path, self.chart.saved(saved_tables(self._findings)), title=Path(path).stem)
+        self.chart.save(path, saved_tables(self._findings))
 
     def picture(self) -> bytes:
         """Return the chart as PNG."""

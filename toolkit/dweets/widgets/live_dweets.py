@@ -20,12 +20,12 @@ from toolkit.charts.series import ChartMarks
 from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.time_axis import put_on_time_axis
 from toolkit.dweets.checked_values import Key, checked_name, checked_names
+from toolkit.dweets.client.alerts import TriedCondition
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
-from toolkit.dweets.field_names import CREATED
+from toolkit.dweets.content_leaves import CREATED
 from toolkit.dweets.frame_time import TimeSelection
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
-from toolkit.dweets.widgets.tried_condition import TriedCondition
 from toolkit.errors import InvalidArgument, TimedOut, ToolkitError, counted
 from toolkit.frames import utc_range
 from toolkit.widgets.base import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
@@ -300,7 +300,7 @@ class LiveDweets(ServiceWidget):
             self.chart.draw(history_frame([]), [], empty=empty)
             return
         frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, quiet=True)
-        timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
+        timed, _ = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
         if len(things) > 1:  # in the order of things, not of whose dweet is the oldest: lines keep their places
             timed = timed.sort_values("thing", key=lambda names: names.map(things.index), kind="stable")
         drawable = set(drawable_columns(timed))

@@ -14,7 +14,7 @@ from typing import Any
 import ipywidgets
 import pandas as pd
 
-from toolkit.charts.numerals import distinct_numerals
+from toolkit.charts.look import readable
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
 from toolkit.widgets.base import button, code_html, html_line, html_pane, row, scrolled, sized, text_field
@@ -63,11 +63,8 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
             self.rows.show(self._findings.frame)
         elif name == "Code":
             self.pane.value = code_html(self._code)
-        elif name == "Statistics":
-            self.pane.value = scrolled(_html(statistics_texts(self._findings.statistics)), caption=name)
         else:
-            shown = getattr(self._findings, name.lower())
-            self.pane.value = scrolled(findings_html(shown), caption=name)
+            self.pane.value = scrolled(_table_html(_result_tables(self._findings)[name]), caption=name)
 
 
 class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
@@ -147,32 +144,33 @@ def _comparable(given: str, column: pd.Series[Any]) -> object:
 
 
 def statistics_texts(statistics: pd.DataFrame) -> pd.DataFrame:
-    """Return statistics as texts, without empty columns; numbers of one row have as many digits as tell them apart."""
+    """Return statistics as texts, without empty columns; a smaller spread needs more digits."""
+    spans = statistics["std"]
     if len(statistics):
         statistics = statistics.dropna(axis="columns", how="all")
-    names = [name for name, dtype in statistics.dtypes.items() if dtype == "float64"]
-    texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
+    names = [str(name) for name, dtype in statistics.dtypes.items() if dtype == "float64"]
+    texts = {name: [readable(*pair) for pair in zip(statistics[name], spans, strict=True)] for name in names}
     counts = {name: statistics[name].map("{:,}".format).astype("str") for name in ("count", "missing")}
-    return statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"), **counts)
+    return statistics.assign(**texts, **counts)
+
+
+def _result_tables(findings: Findings) -> dict[str, pd.DataFrame]:
+    return {
+        "Statistics": statistics_texts(findings.statistics),
+        "Gaps": findings.gaps,
+        "Outliers": findings.outliers.reset_index(),
+        "Shifts": findings.shifts,
+    }
 
 
 def saved_tables(findings: Findings) -> dict[str, pd.DataFrame]:
     """Return the tables of a saved explorer, without those that have no rows."""
-    outliers = findings.outliers.reset_index()
-    tables = {"Statistics": statistics_texts(findings.statistics), "Gaps": findings.gaps, "Outliers": outliers}
-    tables["Shifts"] = findings.shifts
-    return {name: table.head(_MOST_LISTED_ROWS) for name, table in tables.items() if len(table)}
+    return {name: table.head(_MOST_LISTED_ROWS) for name, table in _result_tables(findings).items() if len(table)}
 
 
-def findings_html(findings: pd.DataFrame) -> str:
-    """Return gaps or outliers as an HTML table, or the text that there are none."""
-    if findings.empty:
+def _table_html(table: pd.DataFrame) -> str:
+    if table.empty:
         return "none in this range"
-    rows = findings.reset_index() if isinstance(findings.index, pd.DatetimeIndex) else findings
-    more = len(rows) - _MOST_LISTED_ROWS
+    more = len(table) - _MOST_LISTED_ROWS
     note = f"<div>and {more:,} more: see .gaps, .outliers and .shifts</div>" if more > 0 else ""
-    return _html(rows.head(_MOST_LISTED_ROWS)) + note
-
-
-def _html(table: pd.DataFrame) -> str:
-    return table.to_html(index=False, border=0, na_rep="")
+    return table.head(_MOST_LISTED_ROWS).to_html(index=False, border=0, na_rep="") + note
