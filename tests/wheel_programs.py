@@ -11,7 +11,7 @@ with toolkit.connect() as tk:
 CLIENT = """
 import importlib.util, json, pydoc, sys
 import toolkit
-from toolkit.identity.demo_phones import DemoPhones
+from toolkit.identity.phones import DemoPhones
 
 with toolkit.connect() as tk:
     tk.dweets.post("kitchen", {"celsius": 21.5})

@@ -44,23 +44,9 @@ _MODULE_OF_NAME = {
 }
 
 __all__ = [
-    "Archive",
-    "Connection",
-    "Gateway",
-    "HandwritingExplorer",
-    "HistoryExplorer",
-    "IdentityWalkthrough",
-    "LiveDweets",
-    "RewardsExplorer",
-    "Secret",
-    "connect",
-    "dweets",
-    "errors",
-    "handwriting",
-    "identity",
-    "rewards",
-    "style",
-]
+    "Archive", "Connection", "Gateway", "HandwritingExplorer", "HistoryExplorer", "IdentityWalkthrough", "LiveDweets",
+    "RewardsExplorer", "Secret", "connect", "dweets", "errors", "handwriting", "identity", "rewards", "style",
+]  # fmt: skip
 
 __getattr__, _names = lazy_names(__name__, _MODULE_OF_NAME)
 register_accessor()

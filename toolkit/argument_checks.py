@@ -5,8 +5,6 @@ The signature follows only if arguments are missing, swapped or too many. The me
 be a key, except where only certain words are allowed (a Literal).
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import types
@@ -100,7 +98,6 @@ def _checked_function(function: Callable[..., Any], *, keywords_only: bool = Fal
 def _argument_fault(
     function: Callable[..., Any], signature: inspect.Signature, args: tuple[Any, ...], named: dict[str, Any]
 ) -> str:
-    """Return what is wrong with the first wrong argument; an empty text if all are right."""
     try:
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
@@ -207,7 +204,6 @@ def _is_list_of(value: object, kind: type, hint: Any) -> bool:  # noqa: ANN401
 
 
 def _expected_types(hint: Any) -> Iterator[str]:  # noqa: ANN401
-    """Yield the types that a hint allows, in words."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     kind = dict if typing.is_typeddict(hint) else origin or hint
     if origin in (types.UnionType, typing.Union):

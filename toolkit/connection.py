@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
@@ -62,15 +62,8 @@ def connect(
     -------
     Connection
         With ``.dweets``, ``.handwriting``, ``.rewards``, ``.identity`` and ``.operator``. Close the connection, or use
-        it in a ``with`` statement, to stop the gateway that it started.
-
-    Raises
-    ------
-    InvalidArgument
-        A URL is not http or https, or contains a user name, a password or a query; a credential has an unknown name;
-        `max_response_bytes` is less than 1.
-    ExtraMissing
-        There is no URL, and an embedded gateway needs the extra ``gateway``.
+        it in a ``with`` statement, to stop the gateway that it started. InvalidArgument if a URL is not http or https,
+        or contains a user name, a password or a query; ExtraMissing if an embedded gateway needs the extra ``gateway``.
 
     Examples
     --------
@@ -127,44 +120,42 @@ class Connection(PublicNames, Closable):
         return gateway.base_url
 
     @cached_property
+    @interrupts_deferred()
     def dweets(self) -> DweetClient:
         """Thing messaging: post, read, listen, lock, alert."""
-        with interrupts_deferred():
-            from toolkit.dweets.client.dweets import DweetClient
+        from toolkit.dweets.client.dweets import DweetClient
 
         return DweetClient(self._session("dweets"))
 
     @cached_property
+    @interrupts_deferred()
     def handwriting(self) -> HandwritingClient:
         """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or animation."""
-        with interrupts_deferred():
-            from toolkit.handwriting.client.handwriting import HandwritingClient
+        from toolkit.handwriting.client.handwriting import HandwritingClient
 
         return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", DEFAULT_KEY))
 
     @cached_property
+    @interrupts_deferred()
     def rewards(self) -> RewardClient:
         """Mobile rewards: sessions, moments and their analysis; needs a gatewaykey and an app_key."""
-        with interrupts_deferred():
-            from toolkit.rewards.client import RewardClient
+        from toolkit.rewards.client import RewardClient
 
-        now = self.gateway.clock.now if self.gateway is not None else None
-        return RewardClient(self._session("rewards"), partial(self._credential, "rewards"), now)
+        return RewardClient(self._session("rewards"), partial(self._credential, "rewards"), self._now)
 
     @cached_property
+    @interrupts_deferred()
     def identity(self) -> IdentityClient:
         """Mobile identity and checkout data: authentication, eligibility and payments; needs an ApiClientId."""
-        with interrupts_deferred():
-            from toolkit.identity.client.identity import IdentityClient
+        from toolkit.identity.client.identity import IdentityClient
 
-        now = self.gateway.clock.now if self.gateway is not None else None
-        return IdentityClient(self._session("identity"), lambda: self._credential("identity", "ApiClientId"), now)
+        return IdentityClient(self._session("identity"), lambda: self._credential("identity", "ApiClientId"), self._now)
 
     @cached_property
+    @interrupts_deferred()
     def operator(self) -> OperatorClient:
         """For the person who runs the gateway: locks, reward decisions, alert mails and clock."""
-        with interrupts_deferred():
-            from toolkit.operator.client import OperatorClient
+        from toolkit.operator.client import OperatorClient
 
         if self.gateway is not None:
             key = self._operator_key or self.gateway.operator_key
@@ -172,11 +163,12 @@ class Connection(PublicNames, Closable):
         known_key = self._operator_key or self._from_environment("operator_key", self.base_url)
         return OperatorClient(self._session_to(self.base_url), known_key)
 
-    def close(self) -> None:
-        """Close all connections and streams, and stop the gateway if `connect` started it.
+    @property
+    def _now(self) -> Callable[[], int] | None:
+        return None if self.gateway is None else self.gateway.clock.now
 
-        Afterwards every call raises ConnectionClosed. A second `close` does nothing.
-        """
+    def close(self) -> None:
+        """Close all connections and streams, and stop the gateway if `connect` started it; calls then fail."""
         self._is_closed = True
         for session in self._sessions.values():
             session.close()

@@ -44,7 +44,6 @@ class Endpoint:
         return _PLACEHOLDER.sub(lambda hit: quote(values[hit[1]], safe=""), self.template)
 
     def path_values(self, raw_path: bytes) -> dict[str, str] | None:
-        """Return the decoded values of a raw path, or None if the path does not match; ``%2F`` is part of a value."""
         hit = self._pattern.fullmatch(raw_path)
         if hit is None:
             return None

@@ -111,23 +111,16 @@ class OutcomeUnknown(StoreUnavailable):
 class ServiceError(ToolkitError):
     """The service answered the call with an error.
 
-    Parameters
+    Attributes
     ----------
     message
         What is wrong and what to do, in the words of the service.
-    code
-        The error code of the service; the HTTP status if the service has no codes.
-    status
-        The HTTP status; None for the default of the class.
+    code, status
+        The error code of the service (the HTTP status if the service has no codes), and the HTTP status.
     service, request
-        Set by the client: the name of the service, and the method and the path of the request without the query.
-
-    Attributes
-    ----------
-    field
-        The wrong field of the request; None if the service does not name it.
-    retry_after
-        Seconds after which the call may succeed; None if waiting does not help.
+        The name of the service, and the method and the path of the request without the query.
+    field, retry_after
+        The wrong field of the request, and the seconds after which the call may succeed; None if there are none.
 
     Examples
     --------
@@ -147,6 +140,7 @@ class ServiceError(ToolkitError):
         status: int | None = None,
         service: str = "",
         request: str = "",
+        field: str | None = None,
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
@@ -155,7 +149,7 @@ class ServiceError(ToolkitError):
         self.code = self.status if code is None else code
         self.service = service
         self.request = request
-        self.field: str | None = None
+        self.field = field
         if retry_after is not None:
             self.retry_after = retry_after
 

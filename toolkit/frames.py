@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InvalidArgument
-from toolkit.system.csv_files import escaped_formula
+from toolkit.system.files import escaped_formula
 
 #: What callers may pass as a time; a time without a zone is in UTC.
 TimeLike = str | date | datetime | pd.Timestamp | np.datetime64

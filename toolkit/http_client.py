@@ -74,7 +74,6 @@ class HttpStream:
             raise Unreachable("the stream broke") from None
 
     def stop(self) -> None:
-        """End the stream; a thread that reads from the stream wakes up within milliseconds."""
         self._stopped = True
         try:
             self._response.raw.shutdown()
@@ -122,7 +121,6 @@ class HttpSession:
         return stream
 
     def close(self) -> None:
-        """End all streams; every later call raises ConnectionClosed."""
         self._is_closed = True
         for stream in list(self._streams):
             stream.stop()

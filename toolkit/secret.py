@@ -10,17 +10,10 @@ from toolkit.errors import InvalidArgument
 
 
 class Secret:
-    """A key or a code that is sent to a service but never displayed.
+    """A key or a code that is sent to a service but never displayed; made of a text, or of another Secret.
 
     Equal secrets show the same short hash, so that a person can see that they are equal. A value that can be
     guessed from its hash (a ZIP code, a birthday) is made with ``guessable=True`` and shows no hash.
-
-    Parameters
-    ----------
-    value
-        The raw text, or another Secret with the value.
-    guessable
-        Show ``Secret(***)`` instead of a hash.
 
     Examples
     --------

@@ -92,7 +92,6 @@ def _error_text(message: str, value: Any, kind: Any, path: str = "") -> str:  # 
 
 
 def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401
-    """Yield the path, the value and the type of each part of a table or list."""
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(value, Mapping) and origin is dict:
         yield from ((_joined_path(path, str(name)), part, arguments[1]) for name, part in value.items())
@@ -104,7 +103,6 @@ def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]: 
 
 
 def _bare_type(kind: Any) -> Any:  # noqa: ANN401
-    """Return a type without its limits (Meta) and without ``| None``."""
     if get_origin(kind) is Annotated:
         return _bare_type(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from toolkit.errors import InvalidArgument
-from toolkit.identity.demo_phones import DemoPhones, demo_data
+from toolkit.identity.phones import DemoPhones, demo_data
 from toolkit.secret import Secret
 from toolkit_gateway.configuration import EXAMPLE, Configuration, check_keys, configuration_of, secrets_in
 from toolkit_gateway.identity.callers import IdentitySettings

@@ -1,6 +1,6 @@
 """The files of the operator in the data folder of a gateway: the key, and the address while the gateway runs.
 
-`toolkit.operator.running_gateway` reads them.
+`toolkit.system.files.running_gateway` reads them.
 """
 
 import logging

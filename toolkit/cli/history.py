@@ -22,7 +22,7 @@ from toolkit.dweets.content_leaves import (
     named_leaf_columns,
 )
 from toolkit.dweets.wire import HISTORY_LENGTH
-from toolkit.system.csv_files import escaped_formula
+from toolkit.system.files import escaped_formula
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,7 +32,6 @@ _IS_POSIX = os.name == "posix"
 
 
 def _prepare_notebooks(folder: Path | None) -> Path:
-    """Return the folder that JupyterLab shows: the checkout, or a folder to which notebooks and data were copied."""
     if folder is None and is_checkout():
         return originals()
     root = (folder or platformdirs.user_documents_path() / APPLICATION).resolve()
@@ -86,16 +85,8 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
 
 
 def _start_path(root: Path) -> str:
-    """Return the URL path that opens the first notebook, or JupyterLab alone if there is no notebook."""
     first = min((root / "notebooks").glob("*.ipynb"), default=None)
     return f"lab/tree/{quote(first.relative_to(root).as_posix())}" if first else "lab"
-
-
-def _runtime_folder() -> tempfile.TemporaryDirectory[str]:
-    """Make a private folder for the keys and sockets of the kernels."""
-    # Systems allow only about 100 characters in the path of a socket.
-    short = "/tmp" if _IS_POSIX and os.access("/tmp", os.W_OK) else None
-    return tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True)
 
 
 def _set_environment(gateway: Gateway, runtime: str) -> None:
@@ -110,8 +101,7 @@ def _set_environment(gateway: Gateway, runtime: str) -> None:
 
 
 def _print_urls(jupyter: ServerApp, root: Path, storage: object) -> None:
-    token = jupyter.identity_provider.token
-    query = f"?token={token}" if token else ""
+    query = f"?token={token}" if (token := jupyter.identity_provider.token) else ""
     click.echo(f"lab at {jupyter.connection_url}{_start_path(root)}{query}")
     click.echo(f"notebooks in {root}, dweets in {storage}; Ctrl-C stops lab and gateway")
 
@@ -153,11 +143,13 @@ def lab(
         raise ExtraMissing("JupyterLab", "lab")
     root = _prepare_notebooks(folder)
     settings = _gateway_settings(config, data, port)
+    # Systems allow only about 100 characters in the path of a socket of a kernel.
+    short = "/tmp" if _IS_POSIX and os.access("/tmp", os.W_OK) else None
     # A signal during the start stops the gateway and removes the runtime folder.
     with (
         handling_end_signals(lambda _number, _frame: sys.exit(0)),
         _start_gateway(settings) as running,
-        _runtime_folder() as runtime,
+        tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True) as runtime,
     ):
         _set_environment(running, runtime)
         click.echo(f"gateway at {running.base_url}")

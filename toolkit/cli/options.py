@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toolkit.operator.running_gateway import running_gateway
-from toolkit.system.files import gateway_folder
+from toolkit.system.files import gateway_folder, running_gateway
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -51,7 +50,6 @@ def dweet_calls(url: str | None) -> DweetCalls:
 
 
 def gateway_url(given: str | None) -> str:
-    """Return the given URL, or the URL of a gateway on this machine; raise ClickException if no gateway runs."""
     if found := given or local_url():
         return found
     raise click.ClickException(

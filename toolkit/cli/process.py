@@ -73,7 +73,6 @@ def stdin() -> BinaryIO:
 
 
 def json_text(value: Any) -> str:  # noqa: ANN401
-    """Return compact JSON without characters that a terminal would execute."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
 
 
@@ -89,7 +88,6 @@ def write_text(text: str) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Write to stdout and flush it; do nothing if stdout is closed."""
     if sys.stdout is not None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -26,11 +26,8 @@ ROWS_PER_REQUEST = 1_000
 _ROW_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 # An Arrow array holds at most 2 GB of text, and a content at most 64 KiB.
 _ROWS_PER_ARRAY = 32_000
-#: The path of a value in an object, and the column with the values.
-_Member = tuple[Sequence[str], "pd.Series[Any]"]
 # Most parsers of JSON limit the depth.
 _MOST_LEVELS = 250
-_ESCAPED_IN_JSON = r'[\x00-\x1f"\\]'
 # Times have no decimals, six or nine, as in `isoformat`.
 _TIME_UNITS: tuple[Literal["s", "us", "ns"], ...] = ("s", "us", "ns")
 
@@ -113,8 +110,6 @@ def row_texts(frame: pd.DataFrame) -> pa.ChunkedArray:
         raise InvalidArgument("a row is nested too deeply")
     if any(len(name.encode("utf-8", "replace")) > wire.MAX_DWEET_BYTES for name in frame.columns):
         raise InvalidArgument(f"{wire.too_large().message}, and the name of a column here is longer")
-    if frame.columns.empty:
-        return pa.chunked_array([["{}"] * len(frame)], pa.string())
     starts = range(0, len(frame), _ROWS_PER_ARRAY)
     arrays = [_texts_of_rows(frame.iloc[start : start + _ROWS_PER_ARRAY]) for start in starts]
     largest = max((pc.max(pc.binary_length(array)).as_py() for array in arrays), default=0)
@@ -123,8 +118,55 @@ def row_texts(frame: pd.DataFrame) -> pa.ChunkedArray:
     return pa.chunked_array(arrays, pa.string())
 
 
+class _JsonObject:
+    """One JSON object per row, after the text `opening`; a row without a member has the text `empty` instead."""
+
+    def __init__(self, opening: str, empty: str) -> None:
+        self._opening = opening
+        self._empty = empty
+        self._members: list[pa.Array | _JsonObject] = []
+        self._inner: dict[str, _JsonObject] = {}
+        self._is_never_empty = False
+
+    def add(self, path: Sequence[str], column: pd.Series[Any]) -> None:
+        """Add the values of a column as members with this path."""
+        prefix = f",{orjson.dumps(path[0]).decode('utf-8')}:"
+        if len(path) == 1:
+            if not self._members and column.notna().all():
+                self._is_never_empty, prefix = True, prefix[1:]
+            self._members.append(prefixed_texts(prefix, column))
+            return
+        if path[0] not in self._inner:
+            self._inner[path[0]] = _JsonObject(f"{prefix}{{", "")
+            self._members.append(self._inner[path[0]])
+        self._inner[path[0]].add(path[1:], column)
+
+    def texts(self) -> pa.Array:
+        return _joined(self.parts())
+
+    def parts(self) -> list[pa.Array | str]:
+        """Return what is to be joined for the texts of the rows: arrays, and texts that all rows have."""
+        members: list[pa.Array | str] = []
+        for member in self._members:
+            members += member.parts() if isinstance(member, _JsonObject) else [member]
+        if self._is_never_empty:
+            return [self._opening, *members, "}"]
+        # The opening replaces the first comma, or the } if there is no member.
+        written = pc.binary_replace_slice(_joined([*members, "}"]), 0, 1, self._opening)
+        is_empty = pc.equal(written, self._opening)
+        return [pc.if_else(is_empty, self._empty, written) if pc.any(is_empty).as_py() else written]
+
+
+def _joined(parts: Sequence[pa.Array | str]) -> pa.Array:
+    if len(parts) == 1:
+        return parts[0]
+    return pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")
+
+
 def _texts_of_rows(frame: pd.DataFrame) -> pa.Array:
-    members, names = [], set(frame.columns)
+    if frame.columns.empty:
+        return pa.array(["{}"] * len(frame))
+    root, names = _JsonObject("{", "{}"), set(frame.columns)
     for name in frame.columns:
         column, path = frame[name], name.split(".")
         outer = names & set(accumulate(path[:-1], "{}.{}".format))
@@ -132,29 +174,10 @@ def _texts_of_rows(frame: pd.DataFrame) -> pa.Array:
             # In rows where a column that is named like its beginning has a value too, the name keeps its dots.
             is_taken = frame[list(outer)].notna().any(axis="columns")
             column = column.astype("object")
-            members.append(([name], column.where(is_taken, None)))
+            root.add([name], column.where(is_taken, None))
             column = column.mask(is_taken, None)
-        members.append((path, column))
-    return _objects(members, pa.array(["{}"] * len(frame)))
-
-
-def _objects(members: Sequence[_Member], empty: pa.Array) -> pa.Array:
-    """Return one JSON object per row, or the text in `empty` for a row without a member."""
-    # A value and a nested object may have the same key, in different rows.
-    by_key: dict[tuple[str, bool], list[_Member]] = {}
-    for (key, *rest), column in members:
-        by_key.setdefault((key, bool(rest)), []).append((rest, column))
-    texts = []
-    for (key, is_object), inner in by_key.items():
-        prefix = f",{orjson.dumps(key).decode('utf-8')}:"
-        if is_object:
-            objects = _objects(inner, pa.nulls(len(empty), pa.string()))
-            texts.append(pc.binary_join_element_wise(prefix, objects, ""))
-        else:
-            texts += [prefixed_texts(prefix, column) for _, column in inner]
-    written = pc.binary_join_element_wise(*texts, "}", "", null_handling="replace", null_replacement="")
-    # The brace replaces the first comma. In a row without a member it replaces the closing brace.
-    return pc.if_else(pc.equal(written, "}"), empty, pc.binary_replace_slice(written, 0, 1, "{"))
+        root.add(path, column)
+    return root.texts()
 
 
 def prefixed_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
@@ -225,7 +248,10 @@ def _iso_texts(column: pd.Series[Any]) -> pa.Array:
 
 def _string_texts(prefix: str, strings: pa.Array | pa.ChunkedArray) -> pa.Array:
     strings = strings.combine_chunks() if isinstance(strings, pa.ChunkedArray) else strings
-    if not pc.any(pc.match_substring_regex(strings, _ESCAPED_IN_JSON)).as_py():
+    _, positions, characters = strings.buffers()  # of a whole column, of which this may be a slice
+    ends = np.frombuffer(positions, np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    data = np.frombuffer(characters or b"", np.uint8)[ends[0] : ends[-1]]
+    if not ((data < 0x20) | (data == ord('"')) | (data == ord("\\"))).any():  # nothing that JSON escapes
         return pc.binary_join_element_wise(f'{prefix}"', strings, '"', "")
     encoded = strings.dictionary_encode()
     texts = [prefix.encode("utf-8") + orjson.dumps(text) for text in encoded.dictionary.to_pylist()]

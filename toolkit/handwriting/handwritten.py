@@ -1,6 +1,4 @@
-"""`Handwritten`, the result of a rendering: the renderer makes it, and the client reads it from the response."""
-
-from __future__ import annotations
+"""`Handwritten`, the result of a rendering, which the client reads from the response; a `Letter` has many pages."""
 
 import base64
 import contextlib
@@ -34,25 +32,20 @@ class Handwritten:
 
     Attributes
     ----------
-    data : bytes
-    kind : {"png", "pdf", "svg", "replay"}
-    handwriting : str
-        Title of the hand.
-    seed : int, Decimal or None
+    data, kind, handwriting
+        The file; ``png``, ``pdf``, ``svg`` or ``replay``; the title of the hand.
+    seed
         Pass it as `random_seed` to get the same writing again, in any kind of file; None if the server sends no seed.
-    width, height : float
+    width, height
         In points; a point is a pixel.
-    lines : int or None
-        Number of lines of text, including empty lines; None if the server sends no number.
-    ink_share : float or None
-        Share of the page that is covered by ink, from 0 to 1; None if the server sends no share.
-    overflow : bool
-        Whether ink outside the page was cut off.
-    cut : str
-        The beginning of the first line that was cut off; empty if no line was cut off, or the server does not send it.
-    pages : int
+    lines, ink_share
+        The number of lines of text, including empty lines, and the share of the page that is covered by ink, from 0 to
+        1; None if the server does not send them.
+    overflow, cut
+        Whether ink outside the page was cut off, and the beginning of the first line that was, if the server sends it.
+    pages
         Number of pages of the letter; a PDF contains all pages, a PNG or an SVG only one of them.
-    milliseconds : float
+    milliseconds
         Time from the request to the response.
     """
 
@@ -123,6 +116,25 @@ class Handwritten:
         return shown
 
 
+@checked_arguments
+@dataclass(frozen=True, repr=False)
+class Letter(Handwritten):
+    """A letter: a PDF of one or more pages, whose words can be searched. A notebook shows the first page."""
+
+    render_page: Callable[[int, float], Handwritten] = field(kw_only=True, compare=False)  # page number, dpi
+
+    def picture(self, page: int = 1, *, dpi: float = 144) -> Handwritten:
+        """Return one page (the first is 1) as a PNG with `dpi` pixels per inch, and at most 9000 pixels per side."""
+        if not 1 <= page <= self.pages:
+            raise InvalidArgument(f"page is between 1 and {self.pages}, not {page}")
+        return self.render_page(page, dpi)
+
+    def __repr__(self) -> str:
+        size = f"{self.width:g} x {self.height:g}"
+        shown = f"{counted(self.pages, 'page')} of {size}, {counted(self.lines or 0, 'line')}, seed {self.seed}"
+        return f"<Letter by {self.handwriting}, {shown}>"
+
+
 def rendering_of(
     data: bytes, headers: Mapping[str, str], kind: FileKind, handwriting: str, milliseconds: float
 ) -> Handwritten:
@@ -144,7 +156,6 @@ def rendering_of(
 
 
 def warn_of_losses(rendering: Handwritten, advice: str) -> None:
-    """Warn the caller if ink was cut off, or if no hand has some of the characters."""
     if rendering.overflow:
         where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
         warn_caller(f"the text does not fit, and some ink was cut off{where}: {advice}")
@@ -161,7 +172,6 @@ def _parse_seed(text: str) -> int | Decimal | None:
 
 
 def _add_background(data: bytes, kind: FileKind, colour: str) -> bytes:
-    """Return a PNG or an SVG with a background; raise InvalidArgument for a PDF or an unknown colour."""
     if kind == "pdf":
         raise InvalidArgument("a PDF has no background: it is shown and printed on paper; save a PNG or an SVG")
     try:

@@ -96,7 +96,6 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
 
 
 def _problems_in(body: bytes) -> list[Problem]:
-    """Return the problems in the body of an error response, or an empty list if the body has another form."""
     try:
         entries = json.loads(body)["errors"]
         return [

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from toolkit.public_api import lazy_names
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.handset import Handset
+    from toolkit.identity.phones import Handset
 
 __all__ = ["Handset"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"Handset": "toolkit.identity.client.handset"})
+__getattr__, __dir__ = lazy_names(__name__, {"Handset": "toolkit.identity.phones"})

@@ -66,73 +66,42 @@ class OperatorClient(PublicNames):
     def __repr__(self) -> str:
         return f"<Operator of the gateway at {self._session.base_url}>"
 
-    # -- locks --------------------------------------------------------------------------------------------
-
     def issue_lock(self) -> IssuedLock:
         """Issue a lock (``POST /operator/locks``).
 
-        Returns
-        -------
-        IssuedLock
-            ``lock``, its name; ``master_key``, for everything; ``read_key``, for latest, history and listen. The keys
-            are `Secret` and never shown again: store what ``reveal()`` returns.
+        The result has ``lock``, its name; ``master_key``, for everything; ``read_key``, for latest, history and listen.
+        The keys are `Secret` and never shown again: store what ``reveal()`` returns.
         """
         issued = self._call(wire.ISSUE_LOCK, "", _IssuedLock)
         return IssuedLock(issued["lock"], Secret(issued["master_key"]), Secret(issued["read_key"]))
 
     def locks(self) -> pd.DataFrame:
-        """Return all locks (``GET /operator/locks``).
+        """Return all locks by name (``GET /operator/locks``).
 
-        Returns
-        -------
-        DataFrame
-            A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it) and ``state`` (free, in
-            use or damaged). A damaged thing may have a row in which ``lock`` is missing.
+        The columns are ``lock``, ``thing`` (missing while no thing uses it) and ``state`` (free, in use or damaged). A
+        damaged thing may have a row in which ``lock`` is missing.
         """
         return declared_frame(self._call(wire.GET_LOCKS, "locks", _ROWS), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
-        """Remove a lock permanently, with its keys (``DELETE /operator/locks/{lock}``).
+        """Remove a lock permanently, with its keys (``DELETE /operator/locks/{lock}``); NotFound if there is none.
 
-        Parameters
-        ----------
-        lock
-            The name of the lock, or of a damaged thing in a row of `locks` in which ``lock`` is missing.
-
-        Returns
-        -------
-        str or None
-            The thing that used the lock, if any. It is unlocked: everybody can read and write it. Its alert is removed.
-
-        Raises
-        ------
-        NotFound
-            There is no such lock.
+        Return the thing that used the lock, if any: it is unlocked, so everybody can read and write it, and its alert
+        is removed. Of a damaged thing in a row of `locks` without a lock, give the name of the thing.
         """
         thing: str | None = self._call(wire.REVOKE_LOCK, "thing", str | None, lock=lock)
         return thing
 
-    # -- users of mobile identity ---------------------------------------------------------------------------
-
     def reset_user(self, user: AuthenticatedUser | str) -> list[str]:
         """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
 
-        Use it after a phone was stolen, or if too many wrong answers have locked the user's question.
+        Use it after a phone was stolen, or if too many wrong answers have locked the user's question. Return what was
+        done, a sentence for each change; NotFound if no such user had a code or gave a wrong answer lately.
 
         Parameters
         ----------
         user
             The user from ``finish_authentication``, or the ``service_alias``, which a program may store.
-
-        Returns
-        -------
-        list of str
-            What was done, a sentence for each change.
-
-        Raises
-        ------
-        NotFound
-            No user with this alias had a code or gave a wrong answer lately.
         """
         alias = user if isinstance(user, str) else user.service_alias
         done: list[str] = self._call(wire.RESET_USER, "done", list[str], alias=alias)
@@ -140,18 +109,12 @@ class OperatorClient(PublicNames):
             user.flow.states = frozenset({State.REVOKED})
         return done
 
-    # -- what the gateway keeps -----------------------------------------------------------------------------
-
     def outbox(self) -> pd.DataFrame:
-        """Return the alert mails (``GET /operator/outbox``).
+        """Return the alert mails, oldest first (``GET /operator/outbox``).
 
-        The gateway first waits, for 5 seconds at most, until alerts are evaluated for all dweets acknowledged so far.
-
-        Returns
-        -------
-        DataFrame
-            Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept
-            or failed) and ``error``. Of the finished mails, only the last thousand are kept.
+        The columns are ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept or
+        failed) and ``error``. Of the finished mails, only the last thousand are kept. The gateway first waits, for 5
+        seconds at most, until alerts are evaluated for all dweets acknowledged so far.
         """
         mails = self._call(wire.GET_OUTBOX, "mails", list[_Mail])
         rows = [{**mail, "at": mail["at"] * 1000, "to": ", ".join(mail["to"])} for mail in mails]
@@ -178,23 +141,15 @@ class OperatorClient(PublicNames):
         return decisions if devices is None else with_device_ids(decisions, devices)
 
     def reward_sessions(self) -> pd.DataFrame:
-        """Return all reward sessions (``GET /operator/rewards/sessions``).
+        """Return all reward sessions, oldest first (``GET /operator/rewards/sessions``).
 
-        Returns
-        -------
-        DataFrame
-            Oldest first: ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
+        The columns are ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
         """
         return decision_frame(self._call(wire.GET_REWARD_SESSIONS, "sessions", _ROWS), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
-        """Return the rules of the reward engine, for example as the start of a what-if.
-
-        ``GET /operator/rewards/configuration``.
-        """
+        """Return the rules of the reward engine (``GET /operator/rewards/configuration``), to begin a what-if."""
         return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, "configuration", dict))
-
-    # -- the clock ----------------------------------------------------------------------------------------
 
     def clock(self) -> pd.Timestamp:
         """Return the gateway's time, in UTC (``GET /operator/clock``)."""
@@ -203,15 +158,7 @@ class OperatorClient(PublicNames):
     def advance(self, seconds: float) -> pd.Timestamp:
         """Advance the clock of ``Gateway.demo()`` and return its new time, in UTC (``POST /operator/clock``).
 
-        Parameters
-        ----------
-        seconds
-            How many seconds to advance, 0 or more: a clock never goes back.
-
-        Raises
-        ------
-        Conflict
-            The gateway runs on the real clock.
+        A clock never goes back: `seconds` is 0 or more. Conflict if the gateway runs on the real clock.
 
         Examples
         --------
@@ -223,8 +170,6 @@ class OperatorClient(PublicNames):
         if not 0 <= seconds < float("inf"):
             raise InvalidArgument(f"seconds must be 0 or more, not {seconds}: a clock only goes forward")
         return self._call_for_time(wire.ADVANCE_CLOCK, msgspec.json.encode({"seconds": float(seconds)}))
-
-    # -- calls --------------------------------------------------------------------------------------------
 
     def _call_for_time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
         return pd.Timestamp(self._call(endpoint, "now", int, body), unit="ms", tz="UTC")

@@ -16,17 +16,9 @@ if TYPE_CHECKING:
     from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
 __all__ = [
-    "ab",
-    "cap_report",
-    "explain",
-    "funnel",
-    "made_up_moments",
-    "plot",
-    "rate_by_moment",
-    "rule_report",
-    "sentence",
+    "ab", "cap_report", "explain", "funnel", "made_up_moments", "plot", "rate_by_moment", "rule_report", "sentence",
     "simulate",
-]
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

@@ -1,12 +1,12 @@
 """The client of mobile rewards: sessions, moments and reward pages."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io
+import re
 import textwrap
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -20,13 +20,13 @@ from msgspec.structs import asdict
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
+from toolkit.errors import InvalidArgument, NotFound, UnexpectedReply, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
 from toolkit.rewards import wire
 from toolkit.rewards.analysis.rates import boolean_column, check_columns
-from toolkit.rewards.names import checked_moment_id, new_device_id, start_text
+from toolkit.rewards.wire import checked_moment_id, start_text
 from toolkit.secret import Secret
 from toolkit.system.nearest_name import missing_names
 
@@ -37,6 +37,22 @@ MOMENT_COLUMNS = {
 }  # fmt: skip
 _FRAME_HEIGHT_PX = 330
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
+
+
+class _Modal(msgspec.Struct):
+    body_url: str
+    title: str | None = None
+    message: str | None = None
+
+
+class _View(msgspec.Struct):
+    id: str
+    modal: _Modal
+
+
+class _MomentResponse(msgspec.Struct):
+    date: datetime
+    view: _View | None = None
 
 
 class RewardPage:
@@ -54,12 +70,7 @@ class RewardPage:
     def fetch(self) -> None:
         """Fetch the page into ``html``; the service does not count this as ``shown``.
 
-        Raises
-        ------
-        NotFound
-            The reward does not exist, or has expired (``status`` 410).
-        UnexpectedReply
-            The response is not HTML.
+        NotFound if the reward does not exist, or has expired (``status`` 410).
         """
         parts = urlsplit(self.body_url)
         # Another server may use any path for its pages. The query is secret, because it may hold a token.
@@ -68,9 +79,8 @@ class RewardPage:
         with closing(HttpSession(f"{parts.scheme}://{parts.netloc}")) as session:
             reply = session.call(endpoint, query=query)
         if reply.status in wire.NO_REWARD:
-            error = wire.error_with(reply.status, *wire.NO_REWARD[reply.status])
-            error.service, error.request = "rewards", "GET /reward/{view}"
-            raise error
+            code, message = wire.NO_REWARD[reply.status]
+            raise NotFound(message, code=code, status=reply.status, service="rewards", request="GET /reward/{view}")
         if reply.status != 200 or not reply.headers.get("content-type", "").startswith("text/html"):
             raise UnexpectedReply("the response to GET /reward/{view} is not an HTML page")
         self.html = reply.body.decode("utf-8", "replace")
@@ -110,6 +120,22 @@ class RewardPage:
 
 
 @checked_arguments
+def new_device_id(company_token: str) -> str:
+    """Return a new device id for a user who opted out of advertiser tracking; the app must store it on the device.
+
+    The id has the form ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
+
+    Examples
+    --------
+    >>> new_device_id("acme").startswith("acme-")
+    True
+    """
+    if re.fullmatch(wire.COMPANY_TOKEN_PATTERN, company_token) is None:
+        raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
+    return f"{company_token}-{uuid.uuid4()}"
+
+
+@checked_arguments
 class RewardClient(PublicNames):
     """Sessions, moments and reward pages. Made by `toolkit.connect`, as ``tk.rewards``.
 
@@ -143,12 +169,8 @@ class RewardClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            One row: date (UTC, the session's start), device, test.
-
-        Raises
-        ------
-        MalformedRequest, KeyRejected, RateLimited
-            The service refused; ``error.code`` and ``error.field`` say why.
+            One row: date (UTC, the session's start), device, test. If the service refuses, ``error.code`` and
+            ``error.field`` of MalformedRequest, KeyRejected or RateLimited say why.
 
         Examples
         --------
@@ -178,29 +200,15 @@ class RewardClient(PublicNames):
             One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
             if the server sends no reason), arm and decision_id (None unless the operator shows them to this partner:
             ``show_arms``). A moment without a reward is a row with ``rewarded=False``. A warning says if the gateway
-            has rules for nearly the same name, but not for `moment_id`.
-
-        Raises
-        ------
-        InvalidArgument
-            `moment_id` is not allowed.
-        MalformedRequest, KeyRejected, RateLimited
-            As in `start_session`.
+            has rules for nearly the same name, but not for `moment_id`. Errors are those of `start_session`.
         """
         return self._send_moments([(device, moment_id, test)])
 
     def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
-        """Submit a frame of moments, one request per row, in the order of the rows.
+        """Submit a frame of moments, one request per row, in order; return one row per moment, as `moment` does.
 
-        Parameters
-        ----------
-        moments
-            Columns device, moment_id, and optionally test. moment_id and test are checked before the first request.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per moment, with the columns of `moment`. If a request fails, the earlier moments remain decided.
+        The frame has the columns device, moment_id, and optionally test. moment_id and test are checked before the
+        first request. If a request fails, the earlier moments remain decided.
         """
         check_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
@@ -266,19 +274,3 @@ class RewardClient(PublicNames):
         except (ValueError, RecursionError):
             raise UnexpectedReply(f"the response to {request} is neither a session nor a moment") from None
         return response, reply.headers.get(wire.DECISION_HEADER.lower(), "")
-
-
-class _Modal(msgspec.Struct):
-    body_url: str
-    title: str | None = None
-    message: str | None = None
-
-
-class _View(msgspec.Struct):
-    id: str
-    modal: _Modal
-
-
-class _MomentResponse(msgspec.Struct):
-    date: datetime
-    view: _View | None = None

@@ -1,10 +1,8 @@
 """The rules of the reward engine: caps, stock, moments, arms. `toolkit config example` shows every key."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -12,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.names import checked_moment_id
+from toolkit.rewards.wire import checked_moment_id
 from toolkit.settings import Table, Text, TimeOfDay, check_unique, checked
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -117,7 +115,7 @@ class Configuration(Table, frozen=True):
         force_setattr(self, "moments", moments)
 
     @classmethod
-    def parse(cls, table: Mapping[str, Any] | Configuration) -> Configuration:
+    def parse(cls, table: Mapping[str, Any] | Self) -> Self:
         """Convert a table to a configuration; InvalidArgument names an unknown key or a wrong value."""
         return checked(table, cls)
 

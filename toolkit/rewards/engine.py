@@ -109,7 +109,8 @@ class Engine:
 
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
         """Apply the rules; count draws and rewards in `device`, and given units in `spent` (by reward id)."""
-        rules, arm = self._rules_of(moment), self.arm_of(moment)
+        rules = self.configuration.moments.get(moment.moment_id, _DEFAULT_RULES)
+        arm = self._arm_of(moment, rules.arms)
         limits = self._limits.get((moment.moment_id, arm), self.configuration.default)
         if moment.test:
             # A test is always rewarded; it neither checks nor changes caps and stock.
@@ -183,11 +184,7 @@ class Engine:
         parts = (moment.app, moment.device, moment.moment_id, str(ordinal))
         return random_number(self.configuration.seed, purpose, *parts)
 
-    def _rules_of(self, moment: Moment) -> MomentRules:
-        return self.configuration.moments.get(moment.moment_id, _DEFAULT_RULES)
-
-    def arm_of(self, moment: Moment) -> str | None:
-        arms = self._rules_of(moment).arms
+    def _arm_of(self, moment: Moment, arms: Mapping[str, object]) -> str | None:
         if not arms:
             return None
         assignment_unit = [moment.device] if self.configuration.arms_by == "device" else [moment.device, str(moment.at)]

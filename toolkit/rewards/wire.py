@@ -1,12 +1,17 @@
-"""The wire format of mobile rewards: endpoints, fields, limits, headers and errors.
+"""The wire format of mobile rewards: endpoints, fields, limits, headers, names and errors.
 
 The body of every error is ``{"error":{"code":...,"field":...,"message":...}}``.
 """
 
+import hashlib
 import json
+import re
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any
 
 from toolkit.endpoint import Endpoint
-from toolkit.errors import ServiceError, class_of_status
+from toolkit.errors import InvalidArgument, ServiceError, class_of_status
 
 GATEWAYKEY = "gatewaykey"
 #: A changing value prevents browser caching; the service only checks that the value is a number.
@@ -33,7 +38,6 @@ COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 SHOWN, CLAIMED, DISMISSED = READER_EVENTS = ("shown", "claimed", "dismissed")
 
-
 #: Texts of errors that the client raises too.
 BAD_MOMENT_ID = "moment_id must have 1 to 128 characters, and no control characters."
 #: Code and text by the status of a reward page.
@@ -42,13 +46,26 @@ NO_REWARD = {
     410: ("reward_expired", "This reward has expired."),
 }
 
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
-def error_with(
-    status: int, code: str, message: str, field: str | None = None, retry_after: float | None = None
-) -> ServiceError:
-    error = class_of_status(status)(message, code=code, status=status, retry_after=retry_after)
-    error.field = field
-    return error
+
+def checked_moment_id(moment_id: object) -> str:
+    """Return a moment_id in NFC; InvalidArgument unless it has 1 to 128 characters, and no control characters."""
+    name = unicodedata.normalize("NFC", moment_id) if isinstance(moment_id, str) else ""
+    if not 1 <= len(name) <= MAX_MOMENT_CHARACTERS or _CONTROL_CHARACTERS.search(name):
+        raise InvalidArgument(BAD_MOMENT_ID)
+    return name
+
+
+def device_label(device_id: str) -> str:
+    """Return the label of a device in decisions, a hash of the device id; its UUID may be in any case."""
+    normal = device_id[:-36] + device_id[-36:].lower()
+    return f"dev-{hashlib.sha256(normal.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
+
+
+def start_text(start: datetime) -> str:
+    """Format a time in UTC with ``Z``, and with decimals of the second only if they are not zero."""
+    return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def error_of(status: int, body: bytes, *, request: str, retry_after: str | None = None) -> ServiceError:
@@ -59,6 +76,5 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
         fields = {}
     code, message = str(fields.get("code", status)), str(fields.get("message", f"the service answered {status}"))
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
-    error = error_with(status, code, message, fields.get("field"), seconds)
-    error.service, error.request = "rewards", request
-    return error
+    details: dict[str, Any] = {"service": "rewards", "request": request, "field": fields.get("field")}
+    return class_of_status(status)(message, code=code, status=status, retry_after=seconds, **details)

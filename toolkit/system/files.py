@@ -1,21 +1,42 @@
-"""Files on this machine: the default folders, the originals of notebooks and data, and files written atomically."""
+"""Files on this machine: the default folders and their gateway, the originals of notebooks and data, safe writing."""
 
 import os
+import re
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import platformdirs
+
+from toolkit.secret import Secret
 
 APPLICATION = "gateway-toolkit"
 
 _NOT_COPIED = ("__pycache__", "tools")  # at any depth; data/tools is for maintainers
 _PACKAGE = Path(__file__).resolve().parents[1]
+_FORMULA_START, _PLAIN_NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def gateway_folder() -> Path:
-    """Return the default data folder of the lab's gateway."""
     return platformdirs.user_data_path(APPLICATION, appauthor=False) / "gateway"
+
+
+def running_gateway(folder: Path) -> tuple[str, Secret] | None:
+    """Return URL and key of the gateway that has the folder open; None if no gateway has, or the key cannot be read."""
+    try:
+        url, process = (folder / "gateway.url").read_text("ascii").split()
+        key = Secret((folder / "operator.key").read_text("ascii").strip())
+        import filelock  # part of the gateway: without it, none has been started from this environment
+
+        # A killed gateway leaves its address; another program may have the port now, and must not get the key.
+        file_lock = filelock.FileLock(folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
+        with suppress(filelock.Timeout), file_lock:
+            return None
+        # A gateway that is starting has the folder, but has not yet removed the address of a killed gateway.
+        return (url, key) if process == (folder / "gateway.pid").read_text("ascii").strip() else None
+    except (ImportError, OSError, ValueError):
+        return None
 
 
 def is_checkout() -> bool:
@@ -24,7 +45,6 @@ def is_checkout() -> bool:
 
 
 def originals() -> Path:
-    """Return the folder with the original ``notebooks`` and ``data``: the checkout, or one in the installed package."""
     return _PACKAGE.parent if is_checkout() else _PACKAGE / "_lab"
 
 
@@ -53,3 +73,9 @@ def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
     finally:
         with suppress(OSError):  # the folder cannot be written
             temporary.unlink(missing_ok=True)
+
+
+def escaped_formula(cell: Any) -> Any:  # noqa: ANN401
+    """Return a cell of a CSV file; a text that a spreadsheet would execute as a formula begins with an apostrophe."""
+    is_formula = isinstance(cell, str) and _FORMULA_START.match(cell) and not _PLAIN_NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell

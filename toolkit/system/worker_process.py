@@ -179,8 +179,13 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             _kill(process)
             code = process.wait()
-        death = Death.WALL_LIMIT if self._is_overdue else _death_of_exit_code(code)
         self._end_child()
+        if self._is_overdue:
+            death = Death.WALL_LIMIT
+        elif code == -getattr(signal, "SIGPROF", sys.maxsize):  # the signal of `limit_cpu`
+            death = Death.CPU_LIMIT
+        else:
+            death = Death.CRASH if code > 0 or code in _CRASH_SIGNALS else Death.OTHER
         return WorkerDied(death, f"exit code {code}", answers)
 
     def _end_child(self) -> None:
@@ -221,7 +226,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read_message(pipe: IO[bytes]) -> bytes:
-    """Return one message of a child; raise EOFError if the pipe ends, DecodeError if the message is too long."""
     if len(head := pipe.read(_LENGTH_BYTES)) < _LENGTH_BYTES:
         raise EOFError
     if (length := int.from_bytes(head, "big")) > _MAX_ANSWER_BYTES:
@@ -229,12 +233,6 @@ def _read_message(pipe: IO[bytes]) -> bytes:
     if len(message := pipe.read(length)) < length:
         raise EOFError
     return message
-
-
-def _death_of_exit_code(code: int) -> Death:
-    if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
-        return Death.CPU_LIMIT
-    return Death.CRASH if code > 0 or code in _CRASH_SIGNALS else Death.OTHER
 
 
 def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:

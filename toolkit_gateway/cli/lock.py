@@ -93,7 +93,7 @@ def _operate(
 
     from toolkit.connection import connect
     from toolkit.errors import FolderInUse, InvalidArgument, ServiceError
-    from toolkit.operator.running_gateway import running_gateway
+    from toolkit.system.files import running_gateway
     from toolkit_gateway.gateway import store_of
     from toolkit_gateway.runtime import Runtime
 

@@ -12,7 +12,7 @@ import orjson
 
 from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
-from toolkit.rewards.names import checked_moment_id, start_text
+from toolkit.rewards.wire import checked_moment_id, start_text
 from toolkit_gateway.rewards.refusals import refusal
 
 _REQUIRED_FIELDS = ("app_key", "device_id", "protocol", "sdk_version")

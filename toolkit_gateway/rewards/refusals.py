@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from toolkit.errors import ServiceError
+from toolkit.errors import ServiceError, class_of_status
 from toolkit.rewards import wire
 
 
@@ -61,9 +61,9 @@ _CODE_OF_STATUS = {REFUSALS[code].status: code for code in _HTTP_LAYER_CODES}
 def refusal(code: str, **values: str | int) -> ServiceError:
     row, seconds = REFUSALS[code], values.get("seconds")
     field = row.field and row.field.format(**values)
-    return wire.error_with(
-        row.status, code, row.message.format(**values), field, None if seconds is None else float(seconds)
-    )
+    retry_after = None if seconds is None else float(seconds)
+    message = row.message.format(**values)
+    return class_of_status(row.status)(message, code=code, status=row.status, field=field, retry_after=retry_after)
 
 
 def in_dialect(error: ServiceError) -> ServiceError:

@@ -8,7 +8,7 @@ import msgspec
 
 from toolkit.rewards import wire
 from toolkit.rewards.engine import Moment
-from toolkit.rewards.names import device_label
+from toolkit.rewards.wire import device_label
 from toolkit.secret import Secret
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
 from toolkit_gateway.rewards.forms import app_label, checked_device_id, read_form

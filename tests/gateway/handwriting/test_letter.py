@@ -101,9 +101,8 @@ def test_a_tilde_is_the_home_folder(hands: toolkit.Connection, tmp_path: Path, m
     letter = hands.handwriting.letter("Hi", "Molly", random_seed=7)
     assert "1 page of 595.28 x 841.89, 1 line, seed 7>" in repr(letter)
     letter.save("~/letter.pdf")
-    letter.save_pictures("~/pages", dpi=30)
     hands.handwriting.letters(pd.DataFrame({"n": [1]}), "Hi {n}", "Molly", "~/merged", progress=False)
-    assert {path.name for path in tmp_path.iterdir()} >= {"letter.pdf", "pages", "merged"}
+    assert {path.name for path in tmp_path.iterdir()} >= {"letter.pdf", "merged"}
     assert not (tmp_path / "~").exists()
 
 
@@ -162,10 +161,9 @@ def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: P
     assert set(letter._repr_mimebundle_()) == {"text/plain", "image/png"}
     document = pypdfium2.PdfDocument(letter.save(tmp_path / "letter.pdf"))
     assert len(document) == letter.pages
-    paths = letter.save_pictures(tmp_path / "pages", background="white", dpi=72)
-    assert [path.name for path in paths] == [f"page-{n}.png" for n in range(1, letter.pages + 1)]
+    page = letter.picture(2, dpi=72).save(tmp_path / "page.png", background="white")
     drawn = np.asarray(document[1].render(scale=1).to_pil().convert("L"), float)
-    ours = np.asarray(Image.open(paths[1]).convert("L"), float)
+    ours = np.asarray(Image.open(page).convert("L"), float)
     assert np.abs(drawn[:419, :297] - ours[:419, :297]).mean() < 8  # 18 with other lines
     sharp = letter.picture(2, dpi=300)
     assert (sharp.width, sharp.height) == (1240, 1748)

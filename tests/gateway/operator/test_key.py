@@ -12,7 +12,7 @@ import pytest
 import toolkit
 from tests.conftest import operator_of
 from toolkit.errors import KeyRejected, StoreUnavailable
-from toolkit.operator.running_gateway import running_gateway
+from toolkit.system.files import running_gateway
 from toolkit_gateway import Gateway
 
 

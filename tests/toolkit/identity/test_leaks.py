@@ -21,9 +21,9 @@ from tests.conftest import ROOT
 from tests.identity_lab import CREDENTIALS, SHOP, Lab, log_requests
 from tests.literal_server import LiteralServer, Reply, envelope
 from toolkit.errors import ToolkitError
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.identity import IdentitySession
 from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
+from toolkit.identity.phones import Handset
 from toolkit.secret import Secret
 
 CANARY = "kanarienvogel-7Jm3-kanarienvogel-7Jm3-kanarie"

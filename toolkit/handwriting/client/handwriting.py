@@ -1,7 +1,5 @@
 """The client of handwriting (section B): ``tk.handwriting``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Unpack
@@ -11,7 +9,6 @@ import pandas as pd
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.letter import Letter, write_letter
 from toolkit.handwriting.client.mail_merge import Merge, merge_letters
 from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Bounds, Renderer
 from toolkit.handwriting.client.style import (
@@ -26,7 +23,7 @@ from toolkit.handwriting.client.style import (
     page_style,
 )
 from toolkit.handwriting.client.sweeping import ContactSheet, contact_sheet, sweep
-from toolkit.handwriting.handwritten import Handwritten, warn_of_losses
+from toolkit.handwriting.handwritten import Handwritten, Letter, warn_of_losses
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
@@ -62,9 +59,8 @@ class HandwritingClient(PublicNames):
         ----------
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
             The smallest and the largest rating to return, such as ``(1400, None)``; None is no bound. 1400 is the mean.
-        order_by
-            ``id``, ``title``, ``date_created``, ``date_modified`` or a rating; equal ratings are sorted by title.
-        order_dir
+        order_by, order_dir
+            ``id``, ``title``, ``date_created``, ``date_modified`` or a rating (equal ratings are sorted by title);
             ``asc`` or ``desc``.
 
         Returns
@@ -110,10 +106,8 @@ class HandwritingClient(PublicNames):
 
         Parameters
         ----------
-        text
-            At most 9,000 characters; lines end with a line feed. Straight quotes are written as curly quotes.
-        hand
-            Id or title.
+        text, hand
+            At most 9,000 characters, with line feeds; straight quotes are written as curly quotes. An id or a title.
         style
             A `toolkit.handwriting.Style` or one of `toolkit.handwriting.PRESETS`: options that several calls share.
         width, height
@@ -131,12 +125,9 @@ class HandwritingClient(PublicNames):
 
         Raises
         ------
-        InvalidArgument
-            There is no such hand or option, or a value has a wrong type; nothing was rendered.
-        InvalidParameters
-            The service refused a value; the message names every problem.
-        Overloaded
-            Too many texts wait to be rendered; try again after ``retry_after`` seconds.
+        InvalidArgument, InvalidParameters, Overloaded
+            There is no such hand or option, or a value has a wrong type; the service refused a value; too many texts
+            wait to be rendered.
 
         Examples
         --------
@@ -180,15 +171,7 @@ class HandwritingClient(PublicNames):
         random_seed: Seed | None = None,
         **options: Unpack[Style],
     ) -> Handwritten:
-        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     tk.handwriting.svg("Hello", "Molly").data[:4]
-        b'<svg'
-        """
+        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`."""
         return self._write("svg", text, hand, page_style(style, options, width, height, random_seed))
 
     def animation(
@@ -202,15 +185,7 @@ class HandwritingClient(PublicNames):
         random_seed: Seed | None = None,
         **options: Unpack[Style],
     ) -> Handwritten:
-        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     b"animation" in tk.handwriting.animation("Hello", "Molly").data
-        True
-        """
+        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`."""
         return self._write("replay", text, hand, page_style(style, options, width, height, random_seed))
 
     def letter(
@@ -236,11 +211,6 @@ class HandwritingClient(PublicNames):
         hand, style, random_seed, **options
             As in `png`; errors, too.
 
-        Returns
-        -------
-        Letter
-            A `Handwritten` with ``.pages``, ``.picture(page)`` and ``.save_pictures(folder)``.
-
         Examples
         --------
         >>> import toolkit
@@ -248,7 +218,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
         <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
         """
-        letter = write_letter(self._renderer, text, hand, letter_style(style, options, page, random_seed))
+        letter = self._renderer.letter(text, hand, letter_style(style, options, page, random_seed))
         warn_of_losses(letter, "use smaller letters or a larger page")
         return letter
 
@@ -277,10 +247,9 @@ class HandwritingClient(PublicNames):
             the row, from 1, unless a column has this name.
         hand
             Id or title of a hand, or the name of a column with ids or titles.
-        folder
-            The folder for the letters and a list of them, ``letters.jsonl``; created if it does not exist.
-        file_name
-            The template of the file names, without suffix.
+        folder, file_name
+            The folder for the letters and a list of them, ``letters.jsonl``; the template of the file names, without
+            suffix.
         random_seed
             The same seed gives the same letters, and each letter gets another seed from it. None: random seeds.
         style, page, **options
@@ -291,12 +260,8 @@ class HandwritingClient(PublicNames):
         pandas.DataFrame
             The index of `frame`; ``path``, ``hand``, ``pages``, ``width`` and ``height`` of a page in points,
             ``bytes``, ``seed``, ``overflow`` (some text did not fit), ``is_new`` (written by this call), and ``error``:
-            why the letter was not written. Warnings count the rows with an error or an overflow.
-
-        Raises
-        ------
-        InvalidArgument
-            No letter can be written: a field of a template is not a column, the folder is not writable, ...
+            why the letter was not written. Warnings count the rows with an error or an overflow. InvalidArgument if no
+            letter can be written: a field of a template is not a column, the folder is not writable, ...
 
         Examples
         --------
@@ -329,10 +294,8 @@ class HandwritingClient(PublicNames):
         text, hand, style, width, height, random_seed, **options
             As in `png`; all but the text and the style may be lists of values. Write four margins or four inks as one
             str: ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
-        kind
-            ``png`` (default), ``pdf``, ``svg`` or ``replay``, an animation.
-        progress
-            Show a progress bar if there are more than 20 combinations.
+        kind, progress
+            ``png``, ``pdf``, ``svg`` or ``replay`` (an animation); a progress bar for more than 20 combinations.
 
         Returns
         -------
@@ -354,21 +317,14 @@ class HandwritingClient(PublicNames):
     def contact_sheet(
         self, pictures: pd.DataFrame | Sequence[Handwritten], *, columns: int = 2, labels: Sequence[str] | None = None
     ) -> ContactSheet:
-        """Put many renderings on one picture.
+        """Put many renderings on one picture, `columns` of them side by side.
 
         Parameters
         ----------
         pictures
             The frame that `sweep` returned, or a list of renderings.
-        columns
-            Number of renderings side by side.
         labels
             One label per rendering. None: the parameters that differ within a sweep, or the titles of the hands.
-
-        Returns
-        -------
-        ContactSheet
-            A notebook shows the picture; ``.image()``, ``.save(path)``.
 
         Examples
         --------

@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.errors import (
-    InvalidArgument,
-    InvalidParameters,
-    Overloaded,
-    RateLimited,
-    ServiceFailure,
-    counted,
-    warn_caller,
-)
+from toolkit import errors
+from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
 from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import PageStyle, query_of
@@ -79,7 +72,6 @@ def merge_letters(renderer: Renderer, merge: Merge, frame: pd.DataFrame, folder:
 
 
 def _check(merge: Merge, frame: pd.DataFrame) -> None:
-    """Raise InvalidArgument if no letter can be written."""
     check_columns_differ(frame)
     for subject, template in (("file_name", merge.file_name), ("the template", merge.template)):
         try:
@@ -108,7 +100,7 @@ def _write_letters(
                 if (first := row_of_name.setdefault(name.casefold(), number)) != number:  # some systems ignore the case
                     raise InvalidArgument(f"row {first} has the file name '{name}.pdf' too")
                 yield _write_letter(renderer, merge, values, folder / f"{name}.pdf", finished)
-            except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
+            except (InvalidArgument, errors.InvalidParameters, errors.ServiceFailure) as error:
                 yield {"error": str(error), "is_new": False}
     except OSError as error:
         again = "repeat the call to write the letters that are missing"
@@ -128,7 +120,6 @@ def _read_list(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _file_name(merge: Merge, values: Mapping[str, Any]) -> str:
-    """Return the name of a file without its suffix; raise InvalidArgument if some systems refuse it."""
     name = unicodedata.normalize("NFC", _fill(merge.file_name, values))
     if _UNSAFE_NAME.fullmatch(name) or len(name.encode()) > _MAX_NAME_BYTES:
         raise InvalidArgument(f"{name[:80]!r} cannot be a file name: use letters, digits and spaces, at most 240 bytes")
@@ -145,7 +136,6 @@ def _fill(template: str, values: Mapping[str, Any]) -> str:
 def _write_letter(
     renderer: Renderer, merge: Merge, values: Mapping[str, Any], path: Path, finished: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the report of a letter, which is written if it is not there or has changed."""
     text, style = _fill(merge.template, values), merge.style
     hand = str(_RowFormatter().get_field(merge.hand, (), values)[0]) if merge.hand in values else merge.hand
     if (seed := style.get("random_seed")) is not None:  # with one seed for all, all letters would begin alike
@@ -171,7 +161,7 @@ def _render_patiently(render: Callable[[], Handwritten]) -> Handwritten:
     for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return render()
-        except (RateLimited, Overloaded) as error:
+        except (errors.RateLimited, errors.Overloaded) as error:
             time.sleep(error.retry_after)
     return render()
 

@@ -12,7 +12,7 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.style import PageStyle, query_of, scale_query
-from toolkit.handwriting.handwritten import Handwritten, rendering_of, set_resolution
+from toolkit.handwriting.handwritten import Handwritten, Letter, rendering_of, set_resolution
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.secret import Secret
@@ -21,6 +21,7 @@ from toolkit.system.nearest_name import nearest_names
 Query: TypeAlias = Mapping[str, StrOrSecret | None]
 Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
 Bounds: TypeAlias = tuple[float | None, float | None]  # the smallest and the largest rating; None means no bound
+_PREVIEW_DPI = 96
 
 
 class HandwritingRow(TypedDict):
@@ -46,13 +47,11 @@ class Renderer:
     """Sends texts to the service with the apikey of a client, and warns of nothing."""
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
-        """Keep the session and the key; nothing is sent yet."""
         self._session = session
         self._apikey = apikey
 
     @property
     def base_url(self) -> str:
-        """The URL of the service."""
         return self._session.base_url
 
     def listing(self, query: Query) -> list[HandwritingRow]:
@@ -67,11 +66,9 @@ class Renderer:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """All titles by id."""
         return {row["id"]: row["title"] for row in self.listing({})}
 
     def id_of(self, name: str) -> str:
-        """Return the id of the handwriting whose id or title (in any case) is `name`."""
         if name in self.titles:
             return name
         ids = {title.casefold(): handwriting_id for handwriting_id, title in self.titles.items()}
@@ -90,6 +87,15 @@ class Renderer:
             return rendering
         seeded: PageStyle = {**style, "random_seed": rendering.seed}
         return replace(rendering, preview=lambda: self.render(text, hand, "png", seeded).data)
+
+    def letter(self, text: str, hand: str, style: PageStyle) -> Letter:
+        pdf = self.render_letter(text, hand, "pdf", style)
+        seeded: PageStyle = {**style, "random_seed": pdf.seed}
+
+        def render_page(number: int, dpi: float) -> Handwritten:
+            return self.render_letter(text, hand, "png", seeded, page_number=number, dpi=dpi)
+
+        return Letter(**{**vars(pdf), "preview": lambda: render_page(1, _PREVIEW_DPI).data}, render_page=render_page)
 
     def render_letter(
         self, text: str, hand: str, kind: FileKind, style: PageStyle, *, page_number: int = 1, dpi: float = 72
@@ -112,7 +118,6 @@ class Renderer:
         return rendering_of(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
 
     def _listing_part(self, query: Query) -> list[HandwritingRow]:
-        """Return a part of the list; raise UnexpectedReply for a body of another form."""
         try:
             return msgspec.json.decode(self._call(wire.GET_LISTING, {}, query).body, type=list[HandwritingRow])
         except msgspec.ValidationError as error:

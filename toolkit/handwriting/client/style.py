@@ -131,7 +131,6 @@ def page_style(
 
 
 def letter_style(style: Style | None, options: Style, page: Page, random_seed: Seed | None) -> PageStyle:
-    """Return the parameters of a letter; InvalidArgument for an unknown page."""
     width, height = _distances("page", _page_sides(page), "pt")
     chosen: Any = {name: value for name, value in {**(style or {}), **options}.items() if value is not None}
     return page_style(LETTER_DEFAULTS, chosen, width, height, random_seed)
@@ -204,7 +203,6 @@ def _page_sides(page: Page) -> Sequence[Distance]:
 
 
 def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]:
-    """Return distances as texts with a unit, or raise InvalidArgument if one is wrong."""
     if len({isinstance(distance, str) for distance in distances}) > 1:
         raise InvalidArgument(f"{name} mixes numbers with texts: give each distance its unit")
     return [_checked_distance(name, _query_value(name, distance, unit)) for distance in distances]

@@ -1,7 +1,5 @@
 """Many renderings: one for each combination of hands and options, and contact sheets of them."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math
@@ -116,7 +114,6 @@ def contact_sheet(
 
 
 def _labels_of(pictures: pd.DataFrame | Sequence[Handwritten], writings: list[Handwritten]) -> list[str]:
-    """Return a label for each rendering: the parameters that differ within a sweep, or else the title of the hand."""
     if isinstance(pictures, pd.DataFrame):
         parameters = pictures.columns[: pictures.columns.get_loc("writing")]
         if differing := [name for name in parameters if pictures[name].nunique() > 1]:

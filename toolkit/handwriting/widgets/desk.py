@@ -1,11 +1,9 @@
 """The desk of the handwriting explorer: one page or picture, or two side by side at one scale."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from toolkit.handwriting.handwritten import Handwritten, choose_background
 from toolkit.handwriting.wire import CONTENT_TYPES
@@ -24,7 +22,6 @@ class Settings(NamedTuple):
 
     @property
     def is_letter(self) -> bool:
-        """Whether the text is on pages of a size, as many as it needs."""
         return "page" in self.style
 
     def code(self, kind: str, page: int) -> str:
@@ -35,8 +32,7 @@ class Settings(NamedTuple):
             return f"tk.handwriting.{kind}{call}"
         return f"tk.handwriting.letter{call}" + (f".picture({page})" if kind == "png" else "")
 
-    def caption(self, other: Settings) -> str:
-        """Return the hand, and the parameters that `other` has differently."""
+    def caption(self, other: Self) -> str:
         differing = [f"{name} {value}" for name, value in self.style.items() if other.style.get(name) != value]
         return ", ".join([self.handwriting, *differing])
 

@@ -15,12 +15,10 @@ from toolkit.errors import ToolkitError
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
 from toolkit.handwriting.client.style import PageStyle
 from toolkit.handwriting.wire import RATINGS
-from toolkit.widgets.base import html_line, in_turn, row, sized
+from toolkit.widgets.base import html_line, row, sized
 
 _SNIPPET_LENGTH, _MAX_WORD_LENGTH = 14, 24  # characters; a longer first word is shown up to the second limit
 _PICTURE_STYLE = PageStyle(handwriting_size=20, width="auto", random_seed=1)
-_RATING_LABELS = {name: name.removeprefix("rating_").replace("_", " ") for name in RATINGS}
-_SORTINGS = {"by title": ("title", True), **{f"by {label}": (name, False) for name, label in _RATING_LABELS.items()}}
 
 
 class HandWall(anywidget.AnyWidget):
@@ -35,7 +33,6 @@ class HandWall(anywidget.AnyWidget):
     is_open = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, render: Callable[[str, str], bytes]) -> None:
-        """Take what renders a text in a hand as a PNG."""
         super().__init__()
         self._render = render
         self.on_msg(self._send_pictures)
@@ -66,14 +63,11 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
         name = ipywidgets.Combobox(description="Hand", continuous_update=False)
         self.name = sized(name, "14em", label="3em", tip="Type a title, or choose a picture")
-        order = ipywidgets.Dropdown(options=list(_SORTINGS), description="Sorted")
-        tip = "The order of the pictures. The highest rating is first, and 1400 is the mean"
-        self.order = sized(order, "16.5em", label="3.5em", tip=tip)
         self.all = ipywidgets.ToggleButton(description="All hands", icon="th", tooltip="Show all hands at once")
         self.all.layout.width = "auto"
         self.ratings = html_line()
         self.wall = HandWall(self._snippet_png)
-        head = row(self.name, self.order, self.all, self.ratings)
+        head = row(self.name, self.all, self.ratings)
         super().__init__((head, self.wall), layout=ipywidgets.Layout(overflow="visible", width="100%"))
         self.handwriting = self.wall.chosen = handwriting
         traitlets.link((self, "handwriting"), (self.wall, "chosen"))
@@ -81,45 +75,38 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.observe(lambda _change: attempt(self._show_chosen), "handwriting")
         # For an unknown title the client raises an error when the explorer renders, and the explorer shows it.
         self.name.observe(lambda change: self.set_trait("handwriting", change["new"] or self.handwriting), "value")
-        self.order.observe(lambda _change: attempt(self._show_hands), "value")
 
     def load(self) -> None:
-        """Read the list of hands, and show them."""
         self._listing = self._client.available(order_by="title")
         self.name.options = tuple(self._listing["title"])
         renderer = renderer_of(self._client)
         self.handwriting = renderer.titles[renderer.id_of(self.handwriting)]
-        self._show_hands()
+        self.wall.hands = [
+            {
+                "title": hand["title"],
+                "hint": _ratings_of(hand)[0],
+                "tip": "\n".join([f"Write with {hand['title']}", *_ratings_of(hand)]),
+            }
+            for _, hand in self._listing.iterrows()
+        ]
         self._show_chosen()
 
     def show_text(self, text: str) -> None:
-        """Show the beginning of `text` in all pictures."""
         line = next((line for line in text.splitlines() if line.strip()), "Hello")
         pieces = textwrap.wrap(line, _SNIPPET_LENGTH, break_long_words=False, break_on_hyphens=False)
         self.wall.snippet = pieces[0][:_MAX_WORD_LENGTH]
-
-    @in_turn
-    def _show_hands(self) -> None:
-        column, ascending = _SORTINGS[self.order.value]
-        listing = self._listing.sort_values([column, "title"], ascending=[ascending, True], kind="stable")
-        hands = []
-        for _, hand in listing.iterrows():
-            ratings = _ratings_of(hand)
-            tip = "\n".join([f"Write with {hand['title']}", *ratings.values()])
-            hands.append({"title": hand["title"], "hint": ratings.get(column, ratings[RATINGS[0]]), "tip": tip})
-        self.wall.hands = hands
 
     def _show_chosen(self) -> None:
         chosen = self._listing[self._listing["title"].str.casefold() == self.handwriting.casefold()]
         if len(chosen):
             self.name.value = chosen["title"].iloc[0]
-        ratings_text = ", ".join(_ratings_of(chosen.iloc[0]).values()) if len(chosen) else ""
+        ratings_text = ", ".join(_ratings_of(chosen.iloc[0])) if len(chosen) else ""
         self.ratings.value = f'<span class="toolkit-hint">{escape(ratings_text)}</span>'
 
     def _snippet_png(self, snippet: str, title: str) -> bytes:
         return renderer_of(self._client).render(snippet, title, "png", _PICTURE_STYLE).data
 
 
-def _ratings_of(hand: pd.Series) -> dict[str, str]:
-    """Return the ratings of a hand as texts such as ``neatness 1512``, by the column of the rating."""
-    return {name: f"{label} {hand[name]}" for name, label in _RATING_LABELS.items()}
+def _ratings_of(hand: pd.Series) -> list[str]:
+    """Return the ratings of a hand as texts such as ``neatness 1512``; 1400 is the mean."""
+    return [f"{name.removeprefix('rating_').replace('_', ' ')} {hand[name]}" for name in RATINGS]

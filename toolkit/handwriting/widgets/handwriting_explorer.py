@@ -76,12 +76,9 @@ class HandwritingExplorer(ServiceWidget):
 
     Attributes
     ----------
-    result : Handwritten or None
-        The picture on the screen, of a letter that of the page.
-    kept : Handwritten or None
-        The earlier picture beside `result`, after a click on *Compare*.
-    page_number : int
-        The page that is shown, from 1.
+    result, kept, page_number
+        The picture on the screen, the earlier one beside it after a click on *Compare*, and the page of a letter that
+        is shown, from 1.
     text, picker, look, kind, fit, previous_button, next_button, keep_button, drop_button, download_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would; ``picker.handwriting`` is the hand,
         ``look.size``, ``look.page``, ``look.seed``, ... are the parameters, ``look.section`` is the open
@@ -165,7 +162,7 @@ class HandwritingExplorer(ServiceWidget):
 
     def picture(self) -> bytes:
         """Return the picture on the screen, and the kept one if there is one, as a PNG."""
-        writings = [writing for writing in (self.kept, self.result) if writing is not None]
+        writings = [sheet.writing for sheet in self._sheets]
         if len(writings) == 2:
             return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image())
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
@@ -175,11 +172,15 @@ class HandwritingExplorer(ServiceWidget):
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
 
-    # -- writing ------------------------------------------------------------------------------------------
-
     @property
     def _settings(self) -> Settings:
         return Settings(self.text.value, self.picker.handwriting, self.look.style)
+
+    @property
+    def _sheets(self) -> list[Sheet]:
+        """The pictures on the desk: the earlier one, if there is one, and the present one."""
+        pairs = (self.kept, self._kept), (self.result, self._shown)
+        return [Sheet(writing, settings) for writing, settings in pairs if writing is not None and settings is not None]
 
     @property
     def _kinds(self) -> dict[str, tuple[FileKind, str]]:
@@ -202,7 +203,6 @@ class HandwritingExplorer(ServiceWidget):
         self._mark(_fields_of(self.error, ("text", "handwriting")))
 
     def _write(self) -> None:
-        """Write with the present settings, and show it."""
         self._offer_kinds()
         settings = self._settings
         self.result = self._render_page(settings, self.page_number)
@@ -235,19 +235,14 @@ class HandwritingExplorer(ServiceWidget):
 
     def _turn_to(self, page: int) -> None:
         """Show another page of what is on the desk, also of the earlier writing."""
-        assert self.result is not None
-        assert self._shown is not None
         self.page_number = min(max(1, page), self._most_pages)
-        self.result = self._render_page(self._shown, self.page_number)
-        if self._kept is not None:
-            self.kept = self._render_page(self._kept, self.page_number)
+        *earlier, self.result = [self._render_page(sheet.settings, self.page_number) for sheet in self._sheets]
+        self.kept = next(iter(earlier), None)
         self._show()
 
     @property
     def _most_pages(self) -> int:
-        return max(writing.pages for writing in (self.result, self.kept) if writing is not None)
-
-    # -- what is shown ------------------------------------------------------------------------------------
+        return max(sheet.writing.pages for sheet in self._sheets)
 
     def _offer_kinds(self) -> None:
         names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in self._kinds]
@@ -257,18 +252,15 @@ class HandwritingExplorer(ServiceWidget):
             self.kind.value = before if before in self._kinds else names[0][1]
 
     def _show(self) -> None:
-        """Show the pictures, the place among the pages, and the code."""
-        if self.result is None or self._shown is None:
+        sheets = self._sheets
+        if not sheets:
             return
-        sheets = [Sheet(self.result, self._shown)]
-        if self.kept is not None and self._kept is not None:
-            sheets.insert(0, Sheet(self.kept, self._kept))
         most = self._most_pages
         self._pager.layout.display = None if most > 1 else "none"
         self.previous_button.disabled, self.next_button.disabled = self.page_number == 1, self.page_number == most
         self.place.value = f"page {self.page_number} of {most}"
         self.drop_button.layout.display = "none" if self.kept is None else ""
-        self.code_line.value = code_html(self._shown.code(self.kind.value, self.page_number))
+        self.code_line.value = code_html(sheets[-1].settings.code(self.kind.value, self.page_number))
         moving = self.file if self.kind.value == "animation" else None
         self.paper.value = desk_html(sheets, moving, is_whole=self.fit.value)
 
@@ -299,8 +291,6 @@ class HandwritingExplorer(ServiceWidget):
             (control.add_class if name in fields else control.remove_class)("toolkit-wrong")
         is_earlier = self._shown is not None and self._shown != self._settings
         (self.paper.add_class if is_earlier else self.paper.remove_class)("toolkit-earlier")
-
-    # -- buttons ------------------------------------------------------------------------------------------
 
     @in_turn
     def _keep(self) -> None:

@@ -1,8 +1,7 @@
 """A control for every parameter of a rendering: of a letter on pages, or of one picture."""
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ipywidgets
@@ -10,19 +9,12 @@ from PIL import ImageColor
 
 from toolkit.handwriting.client.style import LETTER_DEFAULTS, PAGE_SIZES, PRESETS
 from toolkit.handwriting.wire import ALIGNS, MISSING_CHOICES, PAPERS, PENS
-from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
+from toolkit.widgets.base import button, check_box, in_turn, sized, slider
 
 _LABEL_WIDTH = "5.2em"
-HUMAN_LINE_VARIANCE, HUMAN_WORD_VARIANCE = 0.12, 0.3  # the largest that look like a person's writing
-_VARIANCE_TOOLTIP = "Largest relative change; green, up to {:g}: as a person writes"
 _NO_PAGE = "one picture, as large as below"
 #: The values of the controls that are the defaults of a letter, and of a picture; 57 px are 2 cm.
-_LETTER_DEFAULTS = {
-    "page": "A4",
-    "handwriting_size": LETTER_DEFAULTS["handwriting_size"],
-    "margin": 57,
-    "natural": True,
-}
+_LETTER_DEFAULTS = {**LETTER_DEFAULTS, "page": "A4", "margin": 57}
 _PICTURE_DEFAULTS = {"handwriting_size": 20, "margin": 0, "natural": False}
 
 
@@ -49,8 +41,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.inks.value = str(preset.pop("handwriting_color"))
         for name, value in preset.items():
             self.parameters[name].value = value
-        for control, limit in ((self.line_variance, HUMAN_LINE_VARIANCE), (self.word_variance, HUMAN_WORD_VARIANCE)):
-            ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(limit))
         self._lay_out()
         self.page.observe(self._change_page, "value")
         for control in (*self.parameters.values(), self.height_auto, self.inks):
@@ -60,11 +50,10 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     def _make_controls(self) -> None:
         self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
         self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, as a multiple of the size")
-        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_LINE_VARIANCE))
-        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_WORD_VARIANCE))
+        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.12")
+        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.3")
         field = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(field, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
-        self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
         self.missing = _dropdown("Missing", MISSING_CHOICES, "What happens to characters that no hand has")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
@@ -93,12 +82,12 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.natural = check_box("Vary as a person does", value=False, tip=tip)
 
     def _lay_out(self) -> None:
-        seed_row = row(self.seed_locked, self.reroll_button)
         #: The controls that a letter does not have.
         self._of_pictures = (self.width, self.height_auto, self.height, self.padding)
         self._sections = {
             "Writing": (
-                self.size, self.line_spacing, self.line_variance, self.word_variance, self.missing, self.seed, seed_row,
+                self.size, self.line_spacing, self.line_variance, self.word_variance, self.missing, self.seed,
+                self.reroll_button,
             ),
             "Page": (
                 self.page, self.margin, self.align, self.width, self.height_auto, self.height, self.padding,
@@ -123,7 +112,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     @property
     def is_letter(self) -> bool:
-        """Whether the text is written on pages of a size, as many as it needs."""
         return bool(self.page.value)
 
     @property
@@ -141,24 +129,16 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             if name not in unknown and (name in always or value != defaults[name])
         }
 
-    @contextmanager
-    def _one_change(self) -> Iterator[None]:
-        """Set several controls in the block; they notify once, after it."""
-        self._is_setting = True
-        try:
-            yield
-        finally:
-            self._is_setting = False
-
     def _change_page(self, change: dict[str, Any]) -> None:
         """Set the other defaults of a letter, or of a picture, where a person has not chosen something else."""
         if bool(change["old"]) != bool(change["new"]):
             defaults = _PICTURE_DEFAULTS, _LETTER_DEFAULTS
             before, now = defaults if change["new"] else defaults[::-1]
-            with self._one_change():
-                for name in ("handwriting_size", "margin"):
-                    if self.parameters[name].value == before[name]:
-                        self.parameters[name].value = now[name]
+            self._is_setting = True  # all of these are one change, of which the page notifies
+            for name in ("handwriting_size", "margin"):
+                if self.parameters[name].value == before[name]:
+                    self.parameters[name].value = now[name]
+            self._is_setting = False
         self._open_section()
 
     def _enable(self) -> None:
@@ -169,13 +149,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.padding.disabled = not is_centred and (self.margin.value > 0 or self.align.value != self.align.options[0])
 
     @in_turn
-    def _on_change(self, change: dict[str, Any]) -> None:
-        if self._is_setting:
-            return
-        if self.seed_locked.value or change["owner"] is self.seed:
+    def _on_change(self, _change: object) -> None:
+        if not self._is_setting:
             self._notify()
-        else:
-            self._take_another_seed()  # the new seed is a change too, and the first branch handles it
 
     def _take_another_seed(self) -> None:
         self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down
@@ -183,7 +159,3 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
 def _dropdown(description: str, options: Sequence[Any], tooltip: str) -> ipywidgets.Widget:
     return sized(ipywidgets.Dropdown(options=options, description=description), label=_LABEL_WIDTH, tip=tooltip)
-
-
-def _green_up_to(limit: float) -> Callable[[float], str | None]:
-    return lambda value: "#7cb342" if value <= limit else None

@@ -3,18 +3,16 @@
 They affect the current flow only if its phone is no_challenge, prepaid or no_cards, or if they "let the clock run".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from toolkit.errors import ServiceError
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.identity import IdentityClient
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.client.transaction import AuthenticatedUser, Flow, PhoneProof
 from toolkit.identity.flow import State
+from toolkit.identity.phones import Handset
 from toolkit.secret import Secret
 
 
@@ -53,18 +51,15 @@ class AttackContext:
         return result
 
     def wait(self, seconds: int) -> None:
-        """Advance the gateway's clock."""
         self._advance(seconds)
         self.record_requests()
         self.entries.append(Entry(note=f"{seconds} seconds pass"))
 
     def new_proof(self, preset: str = "no_challenge") -> PhoneProof:
-        """Start to authenticate a new phone, and return the proof that the phone received."""
         phone = self.handset(preset)
         return self.client.authenticate_device(self.client.start_authentication(phone), phone)
 
     def new_user(self, preset: str = "no_challenge") -> AuthenticatedUser:
-        """Authenticate a new user."""
         return self.client.finish_authentication(self.new_proof(preset))
 
 

@@ -14,7 +14,6 @@ from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import responses, wire
 from toolkit.identity.client import replies
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.replies import Payments
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, checked
 from toolkit.identity.client.transaction import (
@@ -22,12 +21,12 @@ from toolkit.identity.client.transaction import (
     AuthenticatedUser,
     Flow,
     PhoneProof,
-    SecretHolder,
     StartedTransaction,
     fresh_verifier,
     hide_answer,
 )
-from toolkit.identity.flow import State
+from toolkit.identity.flow import State, in_words
+from toolkit.identity.phones import Handset
 from toolkit.public_api import Closable, PublicNames
 from toolkit.secret import Secret
 
@@ -57,21 +56,13 @@ class IdentityClient(PublicNames):
     def echo(self, message: str) -> pd.DataFrame:
         """Check that the service is available: ``POST /account/2014/07/25/accountEcho``.
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row: ``echo_message`` (unchanged; at most 1,024 characters), ``api_version``.
-
-        Raises
-        ------
-        KeyRejected
-            The ApiClientId is unknown or disabled.
+        Return one row: ``echo_message`` (unchanged; at most 1,024 characters), ``api_version``. KeyRejected if the
+        ApiClientId is unknown or disabled.
 
         Examples
         --------
         >>> import toolkit
-        >>> from toolkit_gateway import Gateway
-        >>> with Gateway.demo() as gateway:
+        >>> with toolkit.Gateway.demo() as gateway:
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
@@ -91,19 +82,16 @@ class IdentityClient(PublicNames):
 
         Parameters
         ----------
-        handset
-            A simulated phone, instead of `device_ip` and `carrier_short_code`.
-        device_ip, carrier_short_code
-            The phone's address, the short code of its carrier, or both.
+        handset, device_ip, carrier_short_code
+            A simulated phone, or the phone's address, the short code of its carrier, or both.
         final_target_url
             The URL, registered for this client, to which the gateway redirects the phone.
 
         Raises
         ------
-        MalformedRequest
-            1000: `final_target_url` is not registered for this client; 1003: the carrier is not supported.
-        NotAuthenticated
-            1038: `device_ip` belongs to another carrier.
+        MalformedRequest, NotAuthenticated
+            1000: `final_target_url` is not registered for this client; 1003: the carrier is not supported; 1038:
+            `device_ip` belongs to another carrier.
         """
         if handset is not None:
             if device_ip is not None or carrier_short_code is not None:
@@ -111,23 +99,18 @@ class IdentityClient(PublicNames):
             device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
         if device_ip is None and carrier_short_code is None:
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
-        verifier, challenge = fresh_verifier()
+        flow, (verifier, challenge) = Flow(), fresh_verifier()
         target = {"FinalTargetUrl": final_target_url, "CodeChallenge": challenge}
         fields = {"DeviceIp": device_ip, "CarrierShortCode": carrier_short_code, **target}
-        flow, base_url = Flow(), self._http.base_url
-        read = partial(replies.started_transaction, flow, verifier, base_url)
+        read = partial(replies.started_transaction, flow, verifier, self._http.base_url)
         return self.recorder.post(wire.START_AUTH, fields, read, flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
 
-        A TargetUrl can be opened once. If the network does not identify the phone, only `finish_authentication`
-        reports this. Without a `handset`, this machine opens TargetUrl over its own network.
-
-        Raises
-        ------
-        Conflict
-            TargetUrl was opened before, or it has expired (by default after 120 seconds).
+        Without a `handset`, this machine opens TargetUrl over its own network. If the network does not identify the
+        phone, only `finish_authentication` reports this. Conflict if TargetUrl was opened before, or has expired (by
+        default after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
         final = self.recorder.open_target(transaction.secret("fingerprint"), headers, transaction.flow)
@@ -144,11 +127,10 @@ class IdentityClient(PublicNames):
 
         Raises
         ------
-        NotAuthenticated
-            1001: the network did not identify the phone; 1006: the subscriber is suspended; 1007: deactivated;
-            1038: now with another carrier.
-        Conflict
-            2002: the proof has expired (by default after 60 seconds); 2003: the proof was used before.
+        NotAuthenticated, Conflict
+            1001: the network did not identify the phone; 1006: the subscriber is suspended; 1007: deactivated; 1038:
+            now with another carrier. 2002: the proof has expired (by default after 60 seconds); 2003: it was used
+            before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
         read = partial(replies.authenticated_user, proof.flow, self.recorder.now)
@@ -167,10 +149,8 @@ class IdentityClient(PublicNames):
 
         Raises
         ------
-        CodeExpired
-            The code has expired; nothing was sent.
-        NotAuthenticated
-            2012: the code was revoked.
+        CodeExpired, NotAuthenticated
+            The code has expired, and nothing was sent; 2012: the code was revoked.
         """
         fields = self._authentication_fields(user)
         read = partial(checked, record=responses.Eligibility)
@@ -193,13 +173,11 @@ class IdentityClient(PublicNames):
         ------
         CodeExpired
             The code has expired; nothing was sent.
-        NotEligible, Conflict
-            1010: the user is not eligible; 2020: `eligibility` was not called yet.
+        NotEligible, Conflict, NotFound
+            1010: the user is not eligible; 2020: `eligibility` was not called yet; 1012: there is no customer data.
         KeyRejected, RateLimited
             2021: an answer is needed; 2022: the answer is wrong; 2023: too many answers were wrong, so the service
             accepts no answer for ``retry_after`` seconds.
-        NotFound
-            1012: the user has no customer data.
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
@@ -222,14 +200,8 @@ class IdentityClient(PublicNames):
         pandas.DataFrame
             One row per payment method, in the order of `payments`: ``payment_id``, ``payment_type``, ``brand``,
             ``masked_account_number``, ``expiration_month``, ``expiration_year``, ``name_on_account`` and the address
-            as ``billing_line1`` to ``billing_country_code``.
-
-        Raises
-        ------
-        NotFound
-            2030: at least one of the payment methods is not on file for this user.
-        ServiceError
-            As for `payment_list`.
+            as ``billing_line1`` to ``billing_country_code``. Errors are those of `payment_list`, and NotFound (2030) if
+            at least one of the payment methods is not on file for this user.
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer) | {"PaymentIds": replies.payment_ids(payments)}
@@ -246,18 +218,14 @@ class IdentityClient(PublicNames):
     def trace(self) -> pd.DataFrame:
         """Return one row for each of the last 1,000 requests, oldest first, secrets masked.
 
-        Returns
-        -------
-        pandas.DataFrame
-            ``n``, ``step`` (the method that was called), ``operation``, ``http``, ``status``, ``description``,
-            ``state`` (of the flow, after the step), ``request``, ``response`` (JSON texts; the response is missing if
-            there was none), ``ms``, ``seconds_left`` (until the code expires; missing without a code).
+        The columns are ``n``, ``step`` (the method that was called), ``operation``, ``http``, ``status``,
+        ``description``, ``state`` (of the flow, after the step), ``request``, ``response`` (JSON texts; the response is
+        missing if there was none), ``ms``, ``seconds_left`` (until the code expires; missing without a code).
 
         Examples
         --------
         >>> import toolkit
-        >>> from toolkit_gateway import Gateway
-        >>> with Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        >>> with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
         ...     transaction = tk.identity.start_authentication(gateway.handset("happy"))
         ...     tk.identity.trace()[["step", "status", "state"]].values.tolist()
         [['start_authentication', 0, 'started']]
@@ -282,8 +250,7 @@ class IdentitySession(Closable):
     Examples
     --------
     >>> import toolkit
-    >>> from toolkit_gateway import Gateway
-    >>> with Gateway.demo() as gateway, toolkit.connect(gateway).identity.session() as session:
+    >>> with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway).identity.session() as session:
     ...     session.authenticate(gateway.handset("no_challenge"))
     ...     session.eligibility()["eligible"].tolist()
     ...     len(session.payment_list())
@@ -294,10 +261,8 @@ class IdentitySession(Closable):
 
     def __init__(self, client: IdentityClient) -> None:
         self._client = client
-        self._holders: list[SecretHolder] = []
-        self._transaction: StartedTransaction | None = None
-        self._proof: PhoneProof | None = None
-        self._user: AuthenticatedUser | None = None
+        self._flow = Flow()
+        self._earlier_flows: list[Flow] = []
         self._is_closed = False
 
     def start_authentication(
@@ -305,20 +270,18 @@ class IdentitySession(Closable):
     ) -> StartedTransaction:
         """Start to authenticate a phone; see `IdentityClient.start_authentication`."""
         self._check_open()
-        self._proof = self._user = None  # these belong to the previous phone
-        self._transaction = self._client.start_authentication(
+        self._earlier_flows.append(self._flow)
+        self._flow = Flow()  # not that of the previous phone, even if the request fails
+        transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )
-        self._holders.append(self._transaction)
-        return self._transaction
+        self._flow = transaction.flow
+        return transaction
 
     def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
         self._check_open()
-        transaction = _require(self._transaction, "start_authentication")
-        self._proof = self._client.authenticate_device(transaction, handset)
-        self._holders.append(self._proof)
-        return self._proof
+        return self._client.authenticate_device(_require(self._flow.transaction, "start_authentication"), handset)
 
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
@@ -326,12 +289,10 @@ class IdentitySession(Closable):
         A `proof` must belong to the transaction of this session, because an attacker could plant another one.
         """
         self._check_open()
-        proof = proof or _require(self._proof, "authenticate_device")
-        if proof.transaction is not self._transaction:
+        proof = proof or _require(self._flow.proof, "authenticate_device")
+        if proof.flow is not self._flow:
             raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
-        self._user = self._client.finish_authentication(proof)
-        self._holders.append(self._user)
-        return self._user
+        return self._client.finish_authentication(proof)
 
     def authenticate(self, handset: Handset) -> AuthenticatedUser:
         """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
@@ -357,19 +318,18 @@ class IdentitySession(Closable):
     def user(self) -> AuthenticatedUser:
         """The authenticated user of this session."""
         self._check_open()
-        return _require(self._user, "finish_authentication")
+        return _require(self._flow.user, "finish_authentication")
 
     @property
     def state(self) -> str:
         """The state of the flow as far as the client knows."""
-        return self._transaction.state if self._transaction is not None else State.NEW.value
+        return in_words(self._flow.states)
 
     def close(self) -> None:
         """Forget every secret; every later call raises `SessionClosed`."""
         self._is_closed = True
-        for holder in self._holders:
-            holder.forget()
-        self._holders.clear()
+        for flow in (*self._earlier_flows, self._flow):
+            flow.forget()
 
     def __repr__(self) -> str:
         return f"<identity session: {'closed' if self._is_closed else self.state}>"

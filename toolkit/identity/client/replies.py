@@ -1,7 +1,5 @@
 """Convert responses to frames and to the objects of a flow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, get_args, get_type_hints
@@ -49,7 +47,6 @@ def payment_ids(payments: Payments) -> list[str]:
 
 
 def started_transaction(flow: Flow, verifier: Secret, base_url: str, response: Response) -> StartedTransaction:
-    """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
     started = checked(response, responses.Started)
     fingerprint = Secret(started.verification_fingerprint)
     # Otherwise a response could send the phone to another server. Case does not matter in the name of a host.
@@ -61,7 +58,6 @@ def started_transaction(flow: Flow, verifier: Secret, base_url: str, response: R
 
 
 def authenticated_user(flow: Flow, now: Callable[[], int], response: Response) -> AuthenticatedUser:
-    """Return the user from a Finish response; `now` returns milliseconds since the epoch."""
     finished = checked(response, responses.Finished)
     expires_at = finished.authentication_expiration.astimezone(UTC)
     expect(expires_at.timestamp() > now() / 1000, "AuthenticationExpiration is not in the future")
@@ -71,24 +67,20 @@ def authenticated_user(flow: Flow, now: Callable[[], int], response: Response) -
 
 
 def echo_frame(response: Response) -> pd.DataFrame:
-    """Return the frame of `IdentityClient.echo`."""
     return declared_frame([_row(checked(response, responses.Echo))], ECHO_COLUMNS)
 
 
 def eligibility_frame(eligibility: responses.Eligibility) -> pd.DataFrame:
-    """Return the frame of `IdentityClient.eligibility`."""
     return declared_frame([_row(eligibility) | _row(eligibility.challenge)], ELIGIBILITY_COLUMNS)
 
 
 def payment_frame(response: Response) -> pd.DataFrame:
-    """Return the frame of `IdentityClient.payment_list`."""
     listed = checked(response, responses.PaymentList)
     expect(listed.count == len(listed.payments), "Count is not the number of payments")
     return declared_frame(map(_row, listed.payments), PAYMENT_COLUMNS)
 
 
 def detail_frame(response: Response) -> pd.DataFrame:
-    """Return the frame of `IdentityClient.payment_details`."""
     payments = checked(response, responses.PaymentDetails).payments
     rows = [_row(payment) | _row(payment.billing_address, "billing_") for payment in payments]
     return declared_frame(rows, DETAIL_COLUMNS)

@@ -63,7 +63,6 @@ class Step:
     seconds_left: float | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the row of `TRACE_COLUMNS`."""
         texts = {"step": _OPERATIONS[self.operation][0], "state": in_words(self.after)}
         request, response = (json.dumps(content, ensure_ascii=False) for content in (self.request, self.response))
         return asdict(self) | texts | {"request": request, "response": response if self.response else None}
@@ -98,7 +97,6 @@ class RequestRecorder:
         return self._record(operation.name, body, send, flow)
 
     def open_target(self, fingerprint: Secret, headers: Mapping[str, str], flow: Flow) -> Secret:
-        """Open a TargetUrl as a phone does and return the final fingerprint."""
         query: dict[str, str | Secret | None] = {"vfp": fingerprint, "r": "f"}
 
         def send(step: Step) -> Secret:
@@ -117,7 +115,6 @@ class RequestRecorder:
         return self._record(Event.OPEN, query, send, flow)
 
     def preview(self, fingerprint: Secret, flow: Flow) -> int:
-        """Request a TargetUrl without opening it and return the HTTP status."""
         query: dict[str, str | Secret | None] = {"vfp": fingerprint}
         head = Endpoint("HEAD", OPEN_TARGET.template, OPEN_TARGET.query)
 
@@ -165,7 +162,6 @@ def expect(condition: bool, problem: str) -> None:
 
 
 def checked(response: Response, record: type[StructT]) -> StructT:
-    """Convert a response to a record; raise UnexpectedReply if a field is missing or wrong."""
     try:
         return msgspec.convert(response, record)
     except msgspec.ValidationError as error:
@@ -211,7 +207,6 @@ def _flow_text(states: frozenset[State], message: str) -> str:
 
 
 def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:
-    """Return the possible states of the flow after a response with this status."""
     # The refusal may come from a transition with time, such as an expiry, before the request.
     events = (event, Event.TIME) if status else (event,)
     rows = [row for row in TRANSITIONS if row.event in events and row.status == status]

@@ -3,8 +3,6 @@
 They can forget their secrets, cannot be pickled or copied, and print no secret.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets
@@ -20,13 +18,20 @@ SESSION_CLOSED = "this session is over and its secrets are forgotten; begin a ne
 
 
 class Flow:
-    """What the client knows about one flow; the transaction, the proof and the user of the flow share it."""
+    """What the client knows about one flow, and the objects of the flow that hold secrets."""
 
     def __init__(self) -> None:
         #: The states in which the flow can be.
         self.states = frozenset({State.NEW})
-        #: The user, once there is a code.
+        self.transaction: StartedTransaction | None = None
+        self.proof: PhoneProof | None = None
         self.user: AuthenticatedUser | None = None
+
+    def forget(self) -> None:
+        """Forget all secrets of the flow."""
+        for holder in (self.transaction, self.proof, self.user):
+            if holder is not None:
+                holder.forget()
 
 
 class SecretHolder:
@@ -37,14 +42,9 @@ class SecretHolder:
         self.flow = flow
 
     @property
-    def states(self) -> frozenset[State]:
-        """The states in which the flow can be, as the client knows."""
-        return self.flow.states
-
-    @property
     def state(self) -> str:
         """The state of the flow as far as the client knows, such as ``started`` or ``failed or proven``."""
-        return in_words(self.states)
+        return in_words(self.flow.states)
 
     def secret(self, name: str) -> Secret:
         """Return a secret by name; raise SessionClosed after `forget`."""
@@ -68,6 +68,7 @@ class StartedTransaction(SecretHolder):
 
     def __init__(self, flow: Flow, transaction_id: str, seconds: int, **held: Secret) -> None:
         super().__init__(flow, **held)
+        flow.transaction = self
         self.transaction_id = transaction_id
         self.expires_in = seconds
 
@@ -82,10 +83,11 @@ class PhoneProof(SecretHolder):
         super().__init__(transaction.flow, fingerprint=fingerprint, verifier=transaction.secret("verifier"))
         # Only the next request shows whether the network identified the phone.
         self.flow.states = frozenset({State.PROVEN, State.FAILED})
-        self.transaction = transaction
+        self.flow.proof = self
+        self._transaction_id = transaction.transaction_id
 
     def __repr__(self) -> str:
-        return f"<proof of transaction {self.transaction.transaction_id[:8]}: {self.state} after finish_authentication>"
+        return f"<proof of transaction {self._transaction_id[:8]}: {self.state} after finish_authentication>"
 
 
 class AuthenticatedUser(SecretHolder):
@@ -113,7 +115,6 @@ class AuthenticatedUser(SecretHolder):
 
 
 def fresh_verifier() -> tuple[Secret, Secret]:
-    """Return a PKCE verifier and its S256 challenge."""
     verifier = secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))

@@ -105,19 +105,15 @@ def sequence_drawing(entries: Sequence[Entry]) -> tuple[Drawing, list[Step]]:
     steps, top = [], _HEADER_HEIGHT
     for (entry, message, lines), row_height in zip(rows, heights, strict=False):
         if entry.step is None:
-            _draw_note(drawing, top, columns_x, message)
+            start, end, y = columns_x[message.start], columns_x[message.end], top + _ROW_HEIGHT
+            drawing.line((start, y - 10), (end, y - 10), "quiet", dashed=True)
+            drawing.text(((start + end) / 2, y - 17), message.text, "quiet", bold=True)
         else:
             with drawing.part(f"{entry.step.n} {message.text}", top + 1, row_height - 1):
                 _draw_message(drawing, top + row_height, columns_x, message, lines)
             steps.append(entry.step)
         top += row_height
     return drawing, steps
-
-
-def _draw_note(drawing: Drawing, top: float, columns_x: Sequence[float], note: _Message) -> None:
-    start, end, y = columns_x[note.start], columns_x[note.end], top + _ROW_HEIGHT
-    drawing.line((start, y - 10), (end, y - 10), "quiet", dashed=True)
-    drawing.text(((start + end) / 2, y - 17), note.text, "quiet", bold=True)
 
 
 def _draw_message(
@@ -131,18 +127,13 @@ def _draw_message(
 
 
 def _text_ends(message: _Message, columns_x: Sequence[float]) -> tuple[float, float]:
-    """Return between which positions the text of an arrow is."""
     start, end = columns_x[message.start], columns_x[message.end]
     # If an arrow crosses the gateway's line, the text stays to the left of this line.
     crosses_gateway = {message.start, message.end} == {_CALLER, _PHONE}
-    left, right = min(start, end), columns_x[_GATEWAY] if crosses_gateway else max(start, end)
-    if _ATTACKER in (message.start, message.end):
-        left = columns_x[_ATTACKER]
-    return left, right
+    return min(start, end), columns_x[_GATEWAY] if crosses_gateway else max(start, end)
 
 
 def _lines(message: _Message, columns_x: Sequence[float]) -> list[str]:
-    """Break the text of an arrow into lines that fit between its ends."""
     left, right = _text_ends(message, columns_x)
     return wrap(message.text, int((right - left) / _LETTER_WIDTH)) or [""]
 
@@ -197,7 +188,6 @@ def _state_width(state: State) -> float:
 
 
 def exchange_html(step: Step | None) -> str:
-    """Return a request and its response as HTML, or a hint if no step is chosen."""
     if step is None:
         return _HINT
     before, after = in_words(step.before), in_words(step.after)

@@ -13,10 +13,9 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
-from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
-from toolkit.identity.demo_phones import DemoPhones
+from toolkit.identity.client.transaction import AuthenticatedUser, Flow
 from toolkit.identity.flow import State, in_words
+from toolkit.identity.phones import DemoPhones, Handset
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
 from toolkit.widgets.base import ServiceWidget, button, html_line, html_pane, in_turn, row, service_of, sized
@@ -38,7 +37,6 @@ STEPS: dict[str, tuple[str, str]] = {
 _FLOW, _ATTACK = "Flow", "Attack"
 #: The seconds by which the clock can be advanced; each label says what then expires in the demo world.
 _CLOCK_STEPS = {"61 s: fingerprint": 61, "121 s: TargetUrl": 121, "301 s: code": 301, "901 s: locked question": 901}
-_NO_ATTACK_HINT = "No attack was tried yet: choose one and click Try it."
 
 
 @checked_arguments
@@ -58,32 +56,26 @@ class IdentityWalkthrough(ServiceWidget):
 
     Attributes
     ----------
-    preset : ipywidgets.Dropdown
-        The phone; another choice restarts the flow.
-    start, open, finish, eligibility, payment_list, payment_details, again : ipywidgets.Button
-        One button for each step, and one that restarts the flow.
-    answer : ipywidgets.Password
-        The answer to the challenge, cleared when it is used; if empty, the correct answer is sent.
-    seconds, advance : ipywidgets.Dropdown, ipywidgets.Button
+    preset, answer
+        The phone, another choice restarts the flow; the answer to the challenge, cleared when it is used. If it is
+        empty, the correct answer is sent.
+    start, open, finish, eligibility, payment_list, payment_details, again, reset
+        A button for each step; one that restarts the flow; one with which the operator revokes the phone's code and
+        forgets the wrong answers.
+    seconds, advance
         How much time passes, and the button that advances the clock; fingerprints and codes may then expire.
-    reset : ipywidgets.Button
-        The operator revokes the phone's code and forgets the wrong answers.
-    attack, attack_button : ipywidgets.Dropdown, ipywidgets.Button
-        The choice of an attack, and the button that runs it.
-    view : ipywidgets.ToggleButtons
-        What the diagrams show: ``Flow`` or ``Attack``.
-    sequence : DrawingPane
-        The sequence diagram; ``chosen`` is the arrow whose request and response are shown.
-    state : str
+    attack, attack_button, outcome
+        The choice of an attack, the button that runs it, and the result of the last one.
+    view, sequence
+        What the diagrams show: ``Flow`` or ``Attack``; in the sequence diagram, ``chosen`` is the arrow whose request
+        and response are shown.
+    state
         The state of the flow as far as the client knows.
-    outcome : Outcome or None
-        The result of the last attack.
 
     Examples
     --------
     >>> import toolkit
-    >>> from toolkit_gateway import Gateway
-    >>> with Gateway.demo() as gateway:
+    >>> with toolkit.Gateway.demo() as gateway:
     ...     walkthrough = IdentityWalkthrough(toolkit.connect(gateway))
     ...     walkthrough.run_all()
     ...     walkthrough
@@ -187,8 +179,6 @@ class IdentityWalkthrough(ServiceWidget):
         """The names of all attacks."""
         return tuple(ATTACKS)
 
-    # -- controls -----------------------------------------------------------------------------------------
-
     def _make_controls(self, presets: Mapping[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
         phones = ipywidgets.Dropdown(options=options, value=preset, description="Phone")
@@ -218,7 +208,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.states, self.sequence = DrawingPane(), DrawingPane()
         self.exchange, self.result, self.life = html_pane(), html_pane(), html_line()
         self.preset.observe(lambda _change: self._begin(), "value")
-        self.view.observe(self._switch_view, "value")
+        self.view.observe(self._draw_view, "value")
         self.sequence.observe(self._show_exchange, "chosen")
 
     def _lay_out(self) -> None:
@@ -233,8 +223,6 @@ class IdentityWalkthrough(ServiceWidget):
             row(diagrams, chosen),
         )
 
-    # -- the steps ----------------------------------------------------------------------------------------
-
     @in_turn
     def _begin(self) -> None:
         self._session.close()
@@ -242,8 +230,7 @@ class IdentityWalkthrough(ServiceWidget):
         self._session = self._client.session()
         self._phone: Handset = self._gateway.handset(self.preset.value)
         self._payment_ids: list[str] = []
-        self._transaction: StartedTransaction | None = None
-        self._user: AuthenticatedUser | None = None
+        self._flow = Flow()
         self._target_url_expires = 0
         self._entries: list[Entry] = []
         self._attack_entries = []
@@ -252,9 +239,9 @@ class IdentityWalkthrough(ServiceWidget):
         self._update_flow()
 
     def _start(self) -> str:
-        self._transaction = self._session.start_authentication(self._phone)
-        seconds = self._transaction.expires_in
-        self._target_url_expires = self._gateway.clock.now() + seconds * 1000
+        transaction = self._session.start_authentication(self._phone)
+        self._flow, seconds = transaction.flow, transaction.expires_in
+        self._target_url_expires = self._client.recorder.now() + seconds * 1000
         return f"a TargetUrl, valid once and for {seconds} seconds."
 
     def _open(self) -> str:
@@ -262,7 +249,7 @@ class IdentityWalkthrough(ServiceWidget):
         return "the phone received a final fingerprint; the next step shows if the network identified it."
 
     def _finish(self) -> str:
-        user = self._user = self._users[self.preset.value] = self._session.finish_authentication()
+        user = self._users[self.preset.value] = self._session.finish_authentication()
         return f"a code of {user.mobile_operator_name} for the phone {user.mobile_number}."
 
     def _eligibility(self) -> str:
@@ -288,16 +275,12 @@ class IdentityWalkthrough(ServiceWidget):
         self.answer.value = ""
         return typed or self._phone.answer
 
-    # -- what is shown ------------------------------------------------------------------------------------
-
     @property
     def _states(self) -> frozenset[State]:
         """The states in which the flow can be; the clock tells early that TargetUrl or the code has expired."""
-        if self._transaction is None:
-            return frozenset({State.NEW})
-        now, states = self._gateway.clock.now(), self._transaction.states
+        now, states, user = self._client.recorder.now(), self._flow.states, self._flow.user
         is_url_expired = self._steps_done == 1 and now >= self._target_url_expires
-        is_code_expired = self._user is not None and not self._user.seconds_left(now)
+        is_code_expired = user is not None and not user.seconds_left(now)
         is_expired = State.REVOKED not in states and (is_url_expired or is_code_expired)
         return frozenset({State.EXPIRED}) if is_expired else states
 
@@ -311,19 +294,15 @@ class IdentityWalkthrough(ServiceWidget):
         self._select_view(_FLOW)
 
     def _select_view(self, view: str) -> None:
-        if self.view.value != view:
-            self.view.value = view  # the observer of `view` draws
-        else:
-            self._draw_view()
+        if self.view.value == view:
+            self._draw_view(None)
+        self.view.value = view  # if that is a change, its observer draws
 
     @in_turn
-    def _switch_view(self, _change: object) -> None:
-        if self.view.value == _ATTACK and not self._attack_entries:
-            self.say(_NO_ATTACK_HINT)
-        self._draw_view()
-
-    def _draw_view(self) -> None:
+    def _draw_view(self, _change: object) -> None:
         is_attack = self.view.value == _ATTACK
+        if is_attack and not self._attack_entries:
+            self.say("No attack was tried yet: choose one and click Try it.")
         drawing, self._steps = sequence_drawing(self._attack_entries if is_attack else self._entries)
         states = self._states
         if is_attack:
@@ -341,13 +320,13 @@ class IdentityWalkthrough(ServiceWidget):
         self.exchange.value = exchange_html(self._steps[index] if 0 <= index < len(self._steps) else None)
 
     def _code_lifetime_text(self) -> str:
-        if self._user is None:
+        if (user := self._flow.user) is None:
             return "no code yet"
-        if State.REVOKED in self._user.states:
+        if State.REVOKED in self._flow.states:
             return "the code is revoked"
-        if left := self._user.seconds_left(self._gateway.clock.now()):
+        if left := user.seconds_left(self._client.recorder.now()):
             return f"the code is valid for {left:.0f} s"
-        return f"the code expired at {self._user.expires_at:%H:%M:%S}"
+        return f"the code expired at {user.expires_at:%H:%M:%S}"
 
 
 def _check_name(name: str, names: Iterable[str], what: str) -> str:

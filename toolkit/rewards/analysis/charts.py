@@ -44,11 +44,7 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     result
         The result of `funnel` (without `by`) or of `ab`.
     ax
-        The axes to draw on; None for a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
+        The axes to draw on and return; None for a new figure.
 
     Examples
     --------

@@ -46,16 +46,12 @@ def ab(frame: pd.DataFrame, outcome: str = "claimed", unit: str = "device") -> p
         difference (b minus a), low and high (the 95 % interval of the difference; missing if an arm has only one unit
         or the outcome never varies).
 
-    Warns
-    -----
-    DataWarning
-        Values are missing or infinite; a unit is in both arms; the stock was used up; or stock and caps refused most
-        moments of every arm, so that the arms can hardly differ.
-
     Notes
     -----
     The interval is Newcombe's for shares and Welch's for other means. If a unit has several rows, they are dependent:
-    the interval then comes from the variance between units, with Welch's degrees of freedom.
+    the interval then comes from the variance between units, with Welch's degrees of freedom. A DataWarning says if
+    values are missing or infinite, a unit is in both arms, the stock was used up, or stock and caps refused most
+    moments of every arm, so that the arms can hardly differ.
 
     Examples
     --------

@@ -15,18 +15,10 @@ TraceLine = Mapping[str, Any]
 
 @checked_arguments
 def explain(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> pd.DataFrame:
-    """Return the trace of one decision as a table.
+    """Return the trace of one decision as a table: rule, ok, detail; in the order of the rules.
 
-    Parameters
-    ----------
-    decision
-        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row. It must have a trace, which decisions keep
-        in a Parquet file but not in CSV.
-
-    Returns
-    -------
-    pandas.DataFrame
-        rule, ok, detail; in the order of the rules. ``attrs["sentence"]`` explains the decision in words.
+    Give a row of decisions, as ``decisions.iloc[0]``, or a frame of one row. It must have a trace, which decisions keep
+    in a Parquet file but not in CSV. ``attrs["sentence"]`` of the table explains the decision in words.
     """
     row = _decision_row(decision)
     rows = [(line["rule"], line["ok"], _detail_text(line)) for line in row["trace"]]

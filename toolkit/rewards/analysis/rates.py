@@ -16,7 +16,7 @@ from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import declared_frame
 from toolkit.rewards.analysis.explanation import SENTENCES
 from toolkit.rewards.configuration import Configuration, MomentRules
-from toolkit.rewards.names import device_label
+from toolkit.rewards.wire import device_label
 from toolkit.system.nearest_name import nearest_names
 
 #: The lower and the upper bound of a 95 % interval.
@@ -85,7 +85,6 @@ def check_columns(frame: pd.DataFrame, needed: Sequence[str], frame_name: str) -
 
 
 def utc_times(column: pd.Series) -> pd.DatetimeIndex:
-    """Return a column of times in UTC; times without a zone are taken as UTC."""
     try:
         if pd.api.types.is_numeric_dtype(column):  # the unit is unknown
             raise TypeError
@@ -108,13 +107,9 @@ def boolean_column(column: pd.Series) -> pd.Series:
 def rate_by_moment(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
-    The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. The
-    interval of `ab` assumes only that devices are independent.
-
-    Returns
-    -------
-    pandas.DataFrame
-        moment_id, n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
+    The columns are moment_id, n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent are first.
+    The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. The interval
+    of `ab` assumes only that devices are independent.
     """
     rows = without_tests(decisions, ("moment_id", "rewarded"))
     counts = rows.groupby("moment_id")["rewarded"].agg(n="size", rewarded="sum").reset_index()
@@ -152,12 +147,8 @@ def stock_text(decisions: pd.DataFrame) -> str:
 def rule_report(configuration: Configuration | Mapping[str, Any], decisions: pd.DataFrame) -> pd.DataFrame:
     """Compare rules with the moments that came: rules for moments that no app sends, and moments without rules.
 
-    Parameters
-    ----------
-    configuration
-        The rules, as a `Configuration` or a table, such as ``tk.operator.reward_configuration()``.
-    decisions
-        Decisions, or any frame with the column moment_id.
+    `decisions` may be any frame with the column moment_id, and `configuration` what
+    ``tk.operator.reward_configuration()`` returns, or a table.
 
     Returns
     -------
@@ -189,7 +180,6 @@ def rule_report(configuration: Configuration | Mapping[str, Any], decisions: pd.
 
 
 def share(n: int, total: int) -> float:
-    """Return ``n / total``, or NaN if `total` is 0."""
     return n / total if total else float("nan")
 
 

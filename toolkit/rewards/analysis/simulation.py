@@ -1,7 +1,5 @@
 """Simulation: the real engine decides recorded or made-up moments, without a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,7 +11,7 @@ from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.rewards.analysis import rates
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
-from toolkit.rewards.names import checked_moment_id
+from toolkit.rewards.wire import checked_moment_id
 from toolkit.system.nearest_name import MISSPELT, missing_names, nearest_names
 
 #: The moments of an invented app, each with its weight.
@@ -49,12 +47,8 @@ def simulate(
     -------
     pandas.DataFrame
         Decisions with the columns of ``tk.operator.decisions()``, in the order of `at`. The configuration and the
-        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters.
-
-    Warns
-    -----
-    DataWarning
-        The configuration has rules for moments that no event has, with the nearest name; or the stock was the limit.
+        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters. A
+        DataWarning names rules for moments that no event has, and says if the stock was the limit.
 
     Examples
     --------
@@ -191,7 +185,6 @@ def _switched_on(configuration: Configuration | Mapping[str, Any] | None) -> lis
 
 
 def _weights(moments: Mapping[str, float] | Iterable[str]) -> dict[str, float]:
-    """Return the names of moments with their probabilities."""
     weights = moments if isinstance(moments, Mapping) else dict.fromkeys(moments, 1.0)
     names, total = [checked_moment_id(name) for name in weights], sum(weights.values())
     if not (min(weights.values(), default=-1) >= 0 and 0 < total < float("inf")):

@@ -7,12 +7,7 @@ import pandas as pd
 from toolkit.rewards.analysis.charts import short_name
 from toolkit.widgets.diagrams import Drawing, Tone
 
-STEP_LABELS = {
-    "moment": "Did something",
-    "rewarded": "Got a reward",
-    "shown": "Saw it",
-    "claimed": "Claimed it",
-}
+STEP_LABELS = {"moment": "Did something", "rewarded": "Got a reward", "shown": "Saw it", "claimed": "Claimed it"}
 
 WIDTH = 566.0
 _NAME_WIDTH, _PLOT_WIDTH = 112.0, 262.0
@@ -93,7 +88,6 @@ def _write_numbers(drawing: Drawing, y: float, texts: Sequence[str]) -> None:
 
 
 def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]) -> str:
-    """Return a description of the drawing for screen readers."""
     steps = [
         f"{STEP_LABELS[step]} {before:,}, then {after:,}"
         for step, before, after in zip(funnels[1]["step"], funnels[0]["n"], funnels[1]["n"], strict=True)
@@ -104,5 +98,4 @@ def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[p
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share as ``12.5 %``."""
     return f"{100 * share:.{digits}f} %"

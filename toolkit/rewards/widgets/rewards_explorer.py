@@ -1,38 +1,26 @@
 """RewardsExplorer: change the engine's settings and see what the engine would have decided."""
 
-from __future__ import annotations
-
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import ipywidgets
 import pandas as pd
 import traitlets
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
-from toolkit.rewards.analysis.explanation import sentence
+from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
-from toolkit.rewards.configuration import Configuration, Limits, MomentRules, OwnLimits
+from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
-from toolkit.widgets.base import (
-    ServiceWidget,
-    button,
-    code_html,
-    copy_button,
-    html_pane,
-    in_turn,
-    row,
-    sized,
-    slider,
-)
+from toolkit.widgets.base import ServiceWidget, button, code_html, copy_button, html_pane, in_turn, row, sized, slider
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
 
 _REASON_LABELS = {
@@ -49,22 +37,6 @@ _REASON_LABELS = {
     "DRAW": "No luck in the draw",
     "REWARDED": "Rewarded",
 }
-#: The label of each rule of a trace, and a text with the numbers that the rule compared.
-_RULE_LABELS = {
-    "test": ("Test", "always rewarded"),
-    "session": ("App is open", ""),
-    "enabled": ("Switched on", ""),
-    "quiet_period": ("No quiet hours", "until {until}"),
-    "device_cap": ("Rewards of the device", "{used} of {limit} in 24 h"),
-    "moment_cap": ("... for this moment", "{used} of {limit} in 24 h"),
-    "min_gap": ("Pause since the last", "{gap} of {needed}"),
-    "pacing": ("Campaign's plan", "{spent:,} of {allowed:,.0f}"),
-    "inventory": ("In stock", "{left:,} left"),
-    "draw": ("Luck", "drew {u:.3f}, wins below {p:g}"),
-    "reserve": ("Reward", "{reward}"),
-}
-#: The texts of rules that had nothing to compare.
-_NOTHING_COMPARED = {"min_gap": "the first", "pacing": "none"}
 
 # Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
@@ -97,10 +69,8 @@ class RewardsExplorer(ServiceWidget):
 
     Attributes
     ----------
-    decisions, funnel, rates : pandas.DataFrame
-        The data after the change; observe these traits to react to changes.
-    funnel_before, rates_before : pandas.DataFrame
-        The data before the change.
+    decisions, funnel, rates, funnel_before, rates_before
+        The data after and before the change; observe the first three, which are traits, to react to changes.
     p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would.
 
@@ -157,8 +127,7 @@ class RewardsExplorer(ServiceWidget):
 
     def code(self) -> str:
         """Return the Python code that decides the moments by the changed rules, and draws the funnel."""
-        defaults = Configuration().table()
-        before, rules = (_without_defaults(each.table(), defaults) for each in (self._rules_before, self.configuration))
+        before, rules = _without_defaults(self._rules_before), _without_defaults(self.configuration)
         given = ", ".join(
             [*([repr(before)] if before else []), *(f"{name}={value}" for name, value in _MADE_UP.items())]
         )
@@ -206,30 +175,23 @@ class RewardsExplorer(ServiceWidget):
         self.code_line = html_pane()
 
     def _lay_out(self) -> None:
-        number = "{:g}".format
-        column: list[ipywidgets.Widget] = []
-        limits = {self.p: ("p", percent), self.per_device: ("per_device_per_day", number)}
-        limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", _duration)}
-        for control, (name, as_text) in limits.items():
-            column += [control, *_hint_widgets(_own_limits_hint(self._rules_before, name, as_text))]
-        arms = any(rules.arms for rules in self._rules_before.moments.values())
-        off = [name for name, rules in self._rules_before.moments.items() if not rules.enabled]
-        column += [self.stock, self.arms_by]
-        column += _hint_widgets("" if arms else "No moment has test groups: this changes nothing.")
-        column += _hint_widgets(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
-        column += _hint_widgets(unknown_moments_text(self._rules_before, self.decisions))
-        column += [row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,)))]
-        controls = ipywidgets.VBox(column).add_class("toolkit-controls")
+        rules = self._rules_before
+        arms = any(own.arms for own in rules.moments.values())
+        off = [name for name, own in rules.moments.items() if not own.enabled]
+        column = [
+            self.p, _hint(_own_limits_hint(rules, "p")),
+            self.per_device, _hint(_own_limits_hint(rules, "per_device_per_day")),
+            self.per_moment, _hint(_own_limits_hint(rules, "per_moment_per_day")),
+            self.gap, _hint(_own_limits_hint(rules, "min_gap_s")),
+            self.stock, self.arms_by,
+            _hint("" if arms else "No moment has test groups: this changes nothing."),
+            _hint(f"Switched off, whatever you choose: {', '.join(off)}." if off else ""),
+            _hint(unknown_moments_text(rules, self.decisions)),
+            row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,))),
+        ]  # fmt: skip
+        controls = ipywidgets.VBox(list(filter(None, column))).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
-        shown = (
-            self.limit,
-            self.plots,
-            *_hint_widgets(_ASSUMED),
-            self.why,
-            self.explanation,
-            self.page,
-            self.code_line,
-        )
+        shown = (self.limit, self.plots, _hint(_ASSUMED), self.why, self.explanation, self.page, self.code_line)
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     @in_turn
@@ -278,7 +240,6 @@ class RewardsExplorer(ServiceWidget):
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{f'. {limit}.' if limit else ''}")
 
     def _offer_reasons(self) -> None:
-        """Offer the reasons that occur, and keep the selected reason if it is one of them."""
         shares = self.decisions["reason"].value_counts(normalize=True)
         labels = _REASON_LABELS.items()
         options = [(f"{label} ({percent(shares[name], 1)})", name) for name, label in labels if name in shares]
@@ -290,10 +251,10 @@ class RewardsExplorer(ServiceWidget):
     def _explain(self, _change: object) -> None:
         decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
         source = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
-        self.page.value = ""
+        self.page.value, trace = "", explain(decision)
         self.explanation.value = (
-            f'<p class="toolkit-why" aria-live="polite"><strong>{escape(sentence(decision))}</strong> '
-            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(decision["trace"])}'
+            f'<p class="toolkit-why" aria-live="polite"><strong>{escape(trace.attrs["sentence"])}</strong> '
+            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(trace)}'
         )
 
     def _show_page(self) -> None:
@@ -319,22 +280,14 @@ def _limit_text(decisions: pd.DataFrame) -> str:
     return f"{_LIMITS[refused.index[0]]} is the limit: it refuses {share} of the moments, more than anything else."
 
 
-def _without_defaults(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a configuration that differ from its defaults."""
-    moment = to_builtins(MomentRules())
-    differing: dict[str, Any] = {}
-    for name, value in table.items():
-        if name == "moments":
-            value = {moment_id: _without_defaults(rules, moment) for moment_id, rules in value.items()}  # noqa: PLW2901
-        if value != defaults.get(name):
-            nested = isinstance(value, dict) and isinstance(defaults.get(name), dict) and name != "moments"
-            differing[name] = _without_defaults(value, defaults[name]) if nested else value
-    return differing
+def _without_defaults(configuration: Configuration) -> dict[str, Any]:
+    """Return the settings that differ from the defaults, as a table."""
+    defaults = Configuration().table()
+    return {name: value for name, value in configuration.table().items() if value != defaults[name]}
 
 
-def _hint_widgets(text: str) -> list[ipywidgets.Widget]:
-    """Return a widget with a small line of text, or no widget for an empty text."""
-    return [ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>')] if text else []
+def _hint(text: str) -> ipywidgets.Widget | None:
+    return ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>') if text else None
 
 
 def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
@@ -347,40 +300,17 @@ def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
     return tuple(replace(item, stock=stock) for item, stock in zip(rewards, stocks, strict=True))
 
 
-def _trace_html(trace: list[Mapping[str, Any]]) -> str:
-    """Return the checked rules as an HTML table, in the order of the trace."""
-    rows = []
-    for line in trace:
-        name, numbers = _RULE_LABELS[line["rule"]]
-        durations = {key[:-2]: _duration(line[key]) for key in ("gap_s", "needed_s") if key in line}
-        try:
-            compared = numbers.format(**line, **durations)
-        except KeyError:
-            compared = _NOTHING_COMPARED.get(line["rule"], "")
-        mark = "✓" if line["ok"] else "✗ refused"
-        rows.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(compared)}</td></tr>")
-    return (
-        '<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">'
-        f"<table><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+def _trace_html(trace: pd.DataFrame) -> str:
+    shown = trace.assign(rule=trace["rule"].str.replace("_", " "), ok=trace["ok"].map({True: "✓", False: "✗ refused"}))
+    table = shown.to_html(header=False, index=False, border=0)
+    return f'<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">{table}</div>'
 
 
-def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable[[float], str]) -> str:
+def _own_limits_hint(configuration: Configuration, limit: str) -> str:
     """Return a hint that names the moments with their own value for a limit; the slider does not change that value."""
-
-    def own_value(*limits: OwnLimits) -> str:
-        values = (getattr(own, limit) for own in limits)
-        return next((as_text(value) for value in values if value is not UNSET), "")
-
-    parts = []
-    for name, rules in configuration.moments.items():
-        arms = {arm: own_value(limits, rules) for arm, limits in rules.arms.items()}
-        values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own_value(rules)
-        if values and rules.enabled:
-            parts.append(f"{name} ({values})")
-    return f"Not for {' and '.join(parts)}: set separately." if parts else ""
-
-
-def _duration(seconds: float) -> str:
-    """Return seconds as ``40 s`` or ``15 min``."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+    names = [
+        name
+        for name, rules in configuration.moments.items()
+        if rules.enabled and any(getattr(own, limit) is not UNSET for own in (rules, *rules.arms.values()))
+    ]
+    return f"Not for {' and '.join(names)}: set separately." if names else ""

@@ -1,19 +1,50 @@
-"""The simulated phones and the public keys of the demo world, from the data files that both packages share."""
-
-from __future__ import annotations
+"""Simulated phones: `Handset`, and those of the demo world with its public keys, from the data in both packages."""
 
 import json
-import time
+from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from toolkit.argument_checks import checked_arguments
+from toolkit.endpoint import parsed_address
 from toolkit.errors import InvalidArgument
+from toolkit.identity.wire import SIMULATED_ADDRESS_HEADER
 from toolkit.secret import Secret
 from toolkit.system.files import originals
 
-if TYPE_CHECKING:
-    from toolkit.identity.client.handset import Handset
+
+@checked_arguments
+@dataclass(frozen=True, slots=True)
+class Handset:
+    """A simulated phone: ``gateway.handset("happy")`` of the demo world, or the phone of one of your subscribers.
+
+    ``address`` is the phone's IP address on the mobile network; the gateway finds the subscriber by this address.
+    ``device_ip`` and ``carrier_short_code`` are the values for `start_authentication`. ``result`` says how a flow with
+    this phone ends; ``answer`` is the owner's answer to the challenge.
+
+    Examples
+    --------
+    >>> from toolkit.identity import Handset
+    >>> Handset("mine", address="203.0.113.7", device_ip="203.0.113.7").network_headers
+    {'X-Simulated-Device-Ip': '203.0.113.7'}
+    """
+
+    name: str
+    address: str
+    device_ip: str | None = None
+    carrier_short_code: str | None = None
+    result: str = ""
+    answer: Secret | None = None
+
+    def __post_init__(self) -> None:
+        if parsed_address(self.address) is None:
+            raise InvalidArgument("address is the IP address of a phone, such as 203.0.113.7")
+
+    @property
+    def network_headers(self) -> dict[str, str]:
+        """The headers that the simulated network adds to requests of this phone."""
+        return {SIMULATED_ADDRESS_HEADER: self.address}
 
 
 @cache
@@ -25,26 +56,18 @@ def demo_data() -> dict[str, Any]:
     return data
 
 
-class SystemClock:
-    def now(self) -> int:
-        return time.time_ns() // 1_000_000
-
-
 class DemoPhones:
-    """The phones, the keys of mobile identity and the clock of a gateway that serves the demo world at a URL.
+    """The phones, and the keys of mobile identity, of a gateway that serves the demo world at a URL.
 
     A `toolkit.Gateway` of this process has the same attributes.
     """
 
     def __init__(self) -> None:
-        self.clock = SystemClock()
         self.credentials = {name: Secret(key) for name, key in demo_data()["credentials"]["identity"].items()}
         #: The result of a flow with each phone, by preset.
         self.presets: dict[str, str] = {name: preset["result"] for name, preset in demo_data()["presets"].items()}
 
     def handset(self, preset: str) -> Handset:
-        from toolkit.identity.client.handset import Handset  # not earlier: a gateway starts without pandas
-
         if preset not in self.presets:
             raise InvalidArgument(f"a preset is one of {', '.join(self.presets)}")
         options = demo_data()["presets"][preset].get("handset", {})
