@@ -23,7 +23,7 @@ class Endpoint:
     method: str
     #: ``{thing}`` is one segment, ``{condition...}`` the rest of the path.
     template: str
-    #: Names in the query, for the documentation: the service itself reads and checks them.
+    #: Names in the query; the service itself checks their values.
     query: tuple[str, ...] = ()
     _pattern: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
 

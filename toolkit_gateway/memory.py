@@ -1,7 +1,10 @@
-"""Give memory back to the operating system."""
+"""What the operating system is asked about the memory of the gateway."""
 
 import ctypes
+import sys
 from contextlib import suppress
+
+_PR_SET_DUMPABLE = 4  # of <linux/prctl.h>
 
 
 def give_back() -> None:
@@ -12,3 +15,12 @@ def give_back() -> None:
     # OSError, TypeError: there is no handle of the process (Windows); AttributeError: another C library (macOS, musl).
     with suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def hide_memory() -> None:
+    """On Linux, refuse other processes of the user the memory and the environment of this one; no core dumps either.
+
+    Child processes may run untrusted code, and the environment holds keys. The superuser is not refused.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -40,7 +40,7 @@ def attack(port: int) -> None:
 
 def _open(selector: selectors.BaseSelector, port: int) -> None:
     connection = socket.socket()
-    connection.bind(("127.0.0.2", 0))  # another address than that of the other caller
+    connection.bind(("127.0.0.2", 0))  # not that of the proxy, which is trusted
     connection.setblocking(False)
     connection.connect_ex(("127.0.0.1", port))
     selector.register(connection, selectors.EVENT_READ | selectors.EVENT_WRITE, 0)

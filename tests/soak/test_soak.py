@@ -47,8 +47,12 @@ def held(process: psutil.Process) -> Held:
             total += child.memory_info().rss
         except psutil.NoSuchProcess:  # ended just now
             continue
-    # The files of the store grow in number with what is kept.
-    return Held(total / 2**20, process.num_threads(), process.num_fds() - len(process.open_files()))
+    try:
+        # The files of the store grow in number with what is kept.
+        descriptors = process.num_fds() - len(process.open_files())
+    except psutil.AccessDenied:  # a gateway shows them to the superuser only
+        descriptors = 0
+    return Held(total / 2**20, process.num_threads(), descriptors)
 
 
 class Life(NamedTuple):

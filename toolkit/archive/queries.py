@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 # About so many rows, in whole files: each partition is a task, with an overhead of milliseconds.
 _ROWS_PER_PARTITION = 500_000
-# DuckDB must not download extensions, nor read Python variables of the caller by their names.
-_CONFIGURATION = {"autoinstall_known_extensions": False, "python_enable_replacements": False}
+# DuckDB must not download or load extensions, nor read Python variables of the caller by their names.
+_CONFIGURATION = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+}
 # The progress bar of a slow query would stay in the output of its cell. DuckDB rejects TimeZone in _CONFIGURATION, and
 # `allowed_directories` after external access is off. No query can undo what comes before `lock_configuration`.
 _SETTINGS = """

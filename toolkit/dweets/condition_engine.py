@@ -87,7 +87,7 @@ class Interrupted(Exception):
 
 
 def main() -> None:
-    limit_memory(PROCESS_BYTES)
+    limit_memory(PROCESS_BYTES, for_good=True)
     serve(work, niceness=5)  # posts have priority over conditions
 
 

@@ -1,7 +1,7 @@
 """A child process that does one job at a time and that its parent can kill: for work that can block the interpreter.
 
 ``multiprocessing`` would import the caller's script in every child, and its children outlive a killed parent. A child
-of this module ends when its standard input ends.
+of this module ends when its standard input ends, also in the middle of a job.
 
 A child may run untrusted code, so its parent does not trust its answers: they are MessagePack of a declared type, each
 behind its length. Jobs come from the parent, which a child trusts: they are pickled.
@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, Any
 
 import msgspec
@@ -35,6 +36,8 @@ INHERITED_VARIABLES = {
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 }  # fmt: skip
 _LENGTH_BYTES = 4
+# Of the thread that reads jobs; a stack of the usual 8 MB would count as memory of the child.
+_READER_STACK_BYTES = 1024 * 1024
 #: A longer answer counts as a crash; a rendering may take 480 MiB of memory in all.
 _MAX_ANSWER_BYTES = 512 * 1024 * 1024
 _PR_SET_NO_NEW_PRIVS = 38  # of <linux/prctl.h>
@@ -114,7 +117,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the child at once; its current job raises WorkerDied."""
         if (process := self._process) is not None:
-            process.kill()
+            _kill(process)
 
     def stop(self) -> None:
         """End the child at once, and never start another one; later jobs raise WorkerDied. Call `close` at the end."""
@@ -156,7 +159,7 @@ class WorkerProcess:
     def _time_limit(self, process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
         def kill_overdue() -> None:
             self._is_overdue = True
-            process.kill()
+            _kill(process)
 
         timer = threading.Timer(seconds, kill_overdue)
         timer.daemon = True
@@ -174,7 +177,7 @@ class WorkerProcess:
         try:
             code = process.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()
+            _kill(process)
             code = process.wait()
         self._end_child()
         if self._is_overdue:
@@ -189,7 +192,7 @@ class WorkerProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
+        _kill(process)
         process.wait()
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
@@ -213,6 +216,15 @@ def _start_child(module: str) -> subprocess.Popen[bytes]:
     )
 
 
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and what it has started; something that it started may outlive it."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: no permission if all have ended
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 def _read_message(pipe: IO[bytes]) -> bytes:
     if len(head := pipe.read(_LENGTH_BYTES)) < _LENGTH_BYTES:
         raise EOFError
@@ -234,7 +246,9 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
     drop_rights()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output that a library prints must not mix with the answers
-    jobs = sys.stdin.buffer
+    jobs: SimpleQueue[Any] = SimpleQueue()
+    threading.stack_size(_READER_STACK_BYTES)
+    threading.Thread(target=_read_jobs, args=(jobs,), daemon=True).start()
 
     def send(answer: object) -> None:
         message = msgspec.msgpack.encode(answer)
@@ -245,11 +259,28 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
     try:
         send("ready")
         while True:
-            for answer in work(pickle.load(jobs)):
+            for answer in work(jobs.get()):
                 send((answer,))
             send(None)
-    except (EOFError, BrokenPipeError):
-        os._exit(0)  # the parent has ended; there is nothing to flush
+    except BrokenPipeError:
+        _end_with_parent()
+
+
+def _read_jobs(jobs: SimpleQueue[Any]) -> None:
+    """Read jobs in a thread, so that the child notices the end of its parent whatever it is doing."""
+    try:
+        while True:
+            jobs.put(pickle.load(sys.stdin.buffer))
+    except EOFError:
+        _end_with_parent()
+    except BaseException:  # no memory for the job, or it cannot be unpickled
+        os._exit(1)
+
+
+def _end_with_parent() -> None:
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # also what this child has started
+    os._exit(0)
 
 
 def drop_rights() -> None:
@@ -273,14 +304,18 @@ def limit_cpu(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def limit_memory(size: int) -> None:
-    """Let this child allocate `size` more bytes; a further allocation raises MemoryError. Linux only."""
+def limit_memory(size: int, *, for_good: bool = False) -> None:
+    """Let this child allocate `size` more bytes; a further allocation raises MemoryError. Linux only.
+
+    A limit `for_good` cannot be raised again, not even by code that has taken over the child.
+    """
     if sys.platform == "linux":
         import resource
 
         # The limit is relative: on a machine with more cores, libraries have allocated more, for their threads.
         _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (_allocated_bytes(os.getpid()) + size, hard_limit))
+        limit = _allocated_bytes(os.getpid()) + size
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit if for_good else hard_limit))
 
 
 def _allocated_bytes(pid: int) -> int:

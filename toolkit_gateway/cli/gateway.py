@@ -96,6 +96,7 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
         raise click.UsageError("too many arguments: write --lock before each LOCK=MASTERKEY; only options are allowed")
     from toolkit_gateway import Gateway
     from toolkit_gateway.configuration import with_changes
+    from toolkit_gateway.memory import hide_memory
 
     _log_to_stderr(log_level)
     tables = {
@@ -105,6 +106,7 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
     settings = with_changes(with_changes({"gateway": {"port": DEFAULT_PORT}}, config), tables)
     # Handle signals first: after a signal during its start, the gateway stops as soon as it has started.
     with _end_signal_event() as ended, Gateway(config=settings) as running:
+        hide_memory()
         # The objects of the start stay in use, so garbage collections need not examine them.
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)

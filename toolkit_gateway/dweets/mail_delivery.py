@@ -104,7 +104,7 @@ class SmtpDelivery:
 
 
 def main() -> None:
-    limit_memory(_CHILD_BYTES)
+    limit_memory(_CHILD_BYTES, for_good=True)
     serve(send)
 
 

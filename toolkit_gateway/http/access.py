@@ -79,7 +79,7 @@ class Proxies:
 
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        raise InvalidArgument(f"{name!r} is not a host name: give a name or an address, without scheme, port or path")
+        raise InvalidArgument("this is not a host name: give a name or an address, without scheme, port or path")
     return name.lower().strip("[]").rstrip(".")
 
 
@@ -93,7 +93,7 @@ def _checked_network(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text)
     except ValueError:
-        raise InvalidArgument(f"{text!r} is not an address or network of a proxy, as 10.0.0.5 or 10.0.0.0/8") from None
+        raise InvalidArgument("this is not an address or network of a proxy, as 10.0.0.5 or 10.0.0.0/8") from None
 
 
 def _elements(value: str) -> list[str]:

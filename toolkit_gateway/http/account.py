@@ -13,10 +13,11 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from ipaddress import IPv6Address
 from time import perf_counter
 
-from toolkit.endpoint import parsed_address
+from toolkit.endpoint import is_loopback, parsed_address
 from toolkit_gateway.http.limits import LIMITS, Bound, OpenConnection
 
 #: The kinds of things that are counted.
@@ -25,9 +26,15 @@ CONNECTIONS, REQUEST_BYTES, LATE_ANSWERS = range(3)
 _OTHER_DESCRIPTORS = 128
 
 
+@lru_cache(1_024)
 def source_of(address: str) -> str:
-    """Return the address, of IPv6 only the first four groups: one subscriber has a whole /64."""
-    parsed = parsed_address(address) if ":" in address else None
+    """Return the address; of IPv6 only the first four groups, and one name for the whole of this machine.
+
+    A subscriber has a whole /64, and a program on this machine may call from 16 million addresses.
+    """
+    if is_loopback(address):
+        return "127.0.0.1"
+    parsed = parsed_address(address)
     return parsed.exploded[:19] if isinstance(parsed, IPv6Address) else address
 
 

@@ -43,7 +43,7 @@ _UNCERTAIN = "the gateway lost its store during this request: check whether it w
 _SECONDS_BETWEEN_LINES = 60.0
 # The log shows so many bytes of a path; a caller may send 256 KiB.
 _MAX_SHOWN_BYTES = 1_000
-_KEY_IN_PATH = re.compile(rb"((?:key|vfp)(?:=|%3d)).*", re.IGNORECASE | re.DOTALL)
+_KEY_IN_PATH = re.compile(rb"((?:key|vfp)(?:=|%(?:25)*3d)).*", re.IGNORECASE | re.DOTALL)
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-headers", b"content-type, accept"),
     (b"access-control-max-age", b"86400"),

@@ -18,7 +18,6 @@ from toolkit_gateway.dweets.things import BATCH_BYTES, CachedThing
 from toolkit_gateway.http.exchange import (
     JSON,
     Answer,
-    Handler,
     Header,
     KeyAttempt,
     Request,
@@ -50,7 +49,7 @@ class DweetRoutes(Routes):
         self.headers = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"), retention)
         kept = wire.MAIL_HEADER.lower().encode("ascii"), wire.MAIL_KEPT.encode("ascii")
         mail: tuple[Header, ...] = (kept,) if service.keeps_mails else ()
-        self.table = [
+        table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES, respond=_posted),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
             Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES, respond=_posted),
@@ -59,19 +58,19 @@ class DweetRoutes(Routes):
             Route(wire.LISTEN, self._listen),
             self._reading(wire.GET_LATEST, 1, _latest_of),
             self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, CachedThing.history),
-            _jsonp(Route(wire.POST_DWEET_BY_GET, self._post, safe=False, respond=_posted, has_long_query=True)),
-            _jsonp(
-                Route(wire.POST_UNNAMED_BY_GET, self._post_unnamed, safe=False, respond=_posted, has_long_query=True)
-            ),
-            _jsonp(Route(wire.GET_STORED, self._stored)),
-            _jsonp(Route(wire.GET_STATS, self._stats)),
-            _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
+            Route(wire.POST_DWEET_BY_GET, self._post, safe=False, respond=_posted, has_long_query=True),
+            Route(wire.POST_UNNAMED_BY_GET, self._post_unnamed, safe=False, respond=_posted, has_long_query=True),
+            Route(wire.GET_STORED, self._stored),
+            Route(wire.GET_STATS, self._stats),
+            Route(wire.SET_LOCK, self._lock, safe=False),
             _operation(wire.UNLOCK, "unlocking", "thing", service.locks.unlock),
             _operation(wire.REMOVE_LOCK, "removing", "lock", service.locks.remove),
             _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set, headers=mail, has_long_query=True),
             _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True, headers=mail),
             _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
+        # Any page can load a script, so without CORS no response is one, and a callback is ignored.
+        self.table = [_jsonp(route) if cors and wire.CALLBACK in route.endpoint.query else route for route in table]
 
     def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error: with HTTP 200, unless the request is no operation of this service."""
@@ -80,7 +79,7 @@ class DweetRoutes(Routes):
         is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
         status = error.status if is_no_operation else 200
         response = Response(status, replies.failed(error))
-        callback = request.query.get("callback", "")
+        callback = request.query.get(wire.CALLBACK, "") if self.cross_origin else ""
         # A script element can only load a script, so a failure is one too.
         return _as_script(callback, response) if request.method == "GET" and replies.is_callback(callback) else response
 
@@ -128,7 +127,7 @@ class DweetRoutes(Routes):
                 raise NotFound(refusals.NOT_FOUND)
             return Response(200, body)
 
-        return _jsonp(Route(endpoint, read_or_load, respond=respond))
+        return Route(endpoint, read_or_load, respond=respond)
 
     async def _stored(self, request: Request) -> Response | Stream:
         query = {name: value for name, value in request.query.items() if value}
@@ -141,7 +140,7 @@ class DweetRoutes(Routes):
             raise MalformedRequest("responseType must be csv or json")
         if kind == "csv":
             return await _in_pieces(stored, csv_pieces(stored), _CSV)
-        callback = query.get("callback")
+        callback = query.get(wire.CALLBACK) if self.cross_origin else None
         return await _in_pieces(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
     async def _stats(self, request: Request) -> Response:
@@ -186,11 +185,7 @@ def _operation(
         response = _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
         return replace(response, headers=headers)
 
-    return _jsonp(Route(endpoint, answer, safe=safe, has_long_query=has_long_query))
-
-
-def _posting_by_get(endpoint: Endpoint, post: Handler) -> Route:
-    return _jsonp(Route(endpoint, post, safe=False, respond=_posted, has_long_query=True))
+    return Route(endpoint, answer, safe=safe, has_long_query=has_long_query)
 
 
 def _content(request: Request) -> bytes:

@@ -109,7 +109,16 @@ def test_invalid_host_name_cannot_be_allowed(name: str) -> None:
 
 def test_web_pages_may_read_dweets_unless_disabled() -> None:
     origin = "Origin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n"
+    scripts = (
+        "/get/stats?callback=f",
+        "/get/stored/dweets/for/a?date=2026-01-01&callback=f",
+        "/get/alert/for/a?callback=f",
+    )
     with Gateway() as usual, Gateway(config={"gateway": {"cors": False}}) as closed:
+        for target in scripts:
+            assert call(usual, "GET", target, "localhost").body.startswith(b"/**/f("), target
+            reply = call(closed, "GET", target, "localhost")
+            assert (reply.headers["content-type"][:16], reply.body[:8]) == ("application/json", b'{"this":'), target
         for target in ("/get/stats", "/handwritings?apikey=any", "/nothing"):
             reply = call(usual, "GET", target, "localhost", more=origin)
             assert reply.headers["access-control-allow-origin"] == "*"

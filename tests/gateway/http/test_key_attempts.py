@@ -190,6 +190,7 @@ async def test_guesses_at_one_lock_from_many_addresses_are_logged(caplog: pytest
     [
         (b"/lock/vault%3fkey=secret&lock=l", "/lock/vault%3fkey=***"),
         (b"/dweet/for/vault%3Fa=1%26KEY%3Dsecret/more", "/dweet/for/vault%3Fa=1%26KEY%3D***"),
+        (b"/dweet/for/vault%253Fkey%253Dsecret", "/dweet/for/vault%253Fkey%253D***"),
         (b"/handwritings&apikey=secret", "/handwritings&apikey=***"),
         (b"/2.0/web/moment/%3Fgatewaykey%3dsecret", "/2.0/web/moment/%3Fgatewaykey%3d***"),
         (b"/get/latest/dweet/for/key", "/get/latest/dweet/for/key"),

@@ -73,6 +73,11 @@ def test_a_query_reads_its_folder_and_changes_nothing(archive: Archive) -> None:
     assert archive.sql("SELECT sum(n) AS sum FROM dweets")["sum"].tolist() == [6]
 
 
+def test_no_query_loads_an_extension(archive: Archive) -> None:
+    settings = ", ".join(f"current_setting('{name}_known_extensions')" for name in ("autoload", "autoinstall"))
+    assert not archive.sql(f"SELECT {settings}").to_numpy().any()
+
+
 def test_the_forms_of_a_select_are_one_statement(archive: Archive) -> None:
     for query in ("FROM dweets", "WITH a AS (FROM dweets) FROM a", "SELECT n FROM dweets;", "DESCRIBE dweets"):
         assert len(archive.sql(query)), query

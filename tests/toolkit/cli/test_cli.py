@@ -6,6 +6,7 @@ pandas first.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.metadata
 import json
@@ -26,7 +27,18 @@ import psutil
 import pytest
 
 import toolkit
-from tests.commands import call_lab, called, end, kernel_environment, outcome, run, started, started_lab, url_of
+from tests.commands import (
+    TOOLKIT,
+    call_lab,
+    called,
+    end,
+    kernel_environment,
+    outcome,
+    run,
+    started,
+    started_lab,
+    url_of,
+)
 from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.kept_folder import kept_contents
 from toolkit_gateway import Gateway
@@ -161,6 +173,23 @@ def test_retention_and_post_rate_are_options(tmp_path: Path) -> None:
         assert end(process, signal.SIGHUP) == ("", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == KEPT_FILES
     assert 500 <= len(kept_contents(tmp_path, "kitchen")) < 1000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux hides a process from other processes of its user")
+def test_other_programs_of_the_user_cannot_read_the_keys() -> None:
+    def drop() -> None:
+        for capability in range(64):  # without them, the superuser is a user like others
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+    pipe, environment, shown = subprocess.PIPE, os.environ | {"TOOLKIT_LOCKS": f"gate={KEY}"}, []
+    for command in ((sys.executable, "-c", "print('started', flush=True); input()"), (*TOOLKIT, "gateway", "--port=0")):
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, preexec_fn=drop) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            read = subprocess.run(["cat", f"/proc/{process.pid}/environ"], preexec_fn=drop, stdout=pipe, check=False)
+            shown.append(KEY.encode() in read.stdout)
+            process.terminate()
+    assert shown == [True, False]
 
 
 def test_exposed_gateway_serves_without_demo_keys() -> None:

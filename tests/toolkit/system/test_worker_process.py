@@ -64,6 +64,9 @@ def test_every_child_has_fewer_rights_than_we(monkeypatch: pytest.MonkeyPatch) -
         worker.close()
         assert "NoNewPrivs:\t1" in status
         assert re.search(r"^Max file size +0 +0 +bytes", limits, re.MULTILINE)
+        # A limit that the child may raise again is one for each rendering.
+        is_final = re.search(r"^Max data size +([0-9]+) +\1 +bytes", limits, re.MULTILINE)
+        assert bool(is_final) == (job is not rendering)
         assert b"PATH=" in environment
         assert b"DATABASE_PASSWORD" not in environment
 
@@ -197,23 +200,34 @@ def test_an_interrupt_of_the_whole_group_does_not_reach_it(worker: WorkerProcess
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process that is no child, as Linux can")
 def test_a_child_ends_with_a_parent_that_is_killed() -> None:
+    """So does a process that the child has started."""
     program = f"""
 import sys, threading
 from toolkit.system.worker_process import WorkerProcess
 worker = WorkerProcess({JOBS!r}, object)
-worker.do(('echo', []), 60)
-print(worker.pid, flush=True)
-threading.Thread(target=worker.do, args=(('compute', 0.5), 60)).start()
+started = worker.do(('start', None), 60)
+print(worker.pid, *started, flush=True)
+threading.Thread(target=worker.do, args=(('wait', None), 60)).start()
 sys.stdin.read()
 """
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, cwd=ROOT) as parent:
         assert parent.stdout is not None
-        child = int(parent.stdout.readline())
-        descriptor = os.pidfd_open(child)
+        descriptors = [os.pidfd_open(int(child)) for child in parent.stdout.readline().split()]
         parent.kill()
-    try:
-        assert select.select([descriptor], [], [], 60)[0], "the child outlived its parent"
-    finally:
+    assert_ended(descriptors)
+
+
+def assert_ended(descriptors: list[int]) -> None:
+    ended = [bool(select.select([descriptor], [], [], 60)[0]) for descriptor in descriptors]
+    for descriptor in descriptors:
         os.close(descriptor)
-    assert not Path(f"/proc/{child}/stat").exists() or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert all(ended)
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process that is no child, as Linux can")
+def test_what_a_child_has_started_ends_with_it(worker: WorkerProcess) -> None:
+    (started,) = worker.do(("start", None), 60)
+    descriptor = os.pidfd_open(started)
+    worker.close()
+    assert_ended([descriptor])

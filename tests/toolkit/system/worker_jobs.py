@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ def work(job: Any) -> Iterator[object]:
             Path(value).write_text("what a child may not keep")
         except OSError as error:
             yield error.strerror
+    elif kind == "start":
+        yield subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL).pid
     elif kind == "keep":
         _kept.append(bytes(value))
         yield "kept"
