@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.dweets.thing_cache import journal_of
 from toolkit_gateway.stores import Entry
 from toolkit_gateway.stores.embedded import EmbeddedStore
 

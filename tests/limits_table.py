@@ -16,7 +16,7 @@ from toolkit.dweets import wire as dweet
 from toolkit.handwriting import wire as writing
 from toolkit.identity import wire as identity
 from toolkit_gateway import rate_limit
-from toolkit_gateway.dweets import stored_days, things
+from toolkit_gateway.dweets import stored_days, thing_cache
 from toolkit_gateway.dweets.dweets import DweetSettings
 from toolkit_gateway.handwriting import handwriting, query, render_worker
 from toolkit_gateway.http import key_attempts
@@ -38,7 +38,7 @@ KNOWN = {
     "identity": identity,
     "condition_engine": condition_engine,
     "conditions": conditions,
-    "things": things,
+    "thing_cache": thing_cache,
     "stored_days": stored_days,
     "rate_limit": rate_limit,
     "key_attempts": key_attempts,

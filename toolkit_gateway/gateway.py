@@ -18,7 +18,7 @@ from toolkit.secret import Secret
 from toolkit.widgets.cell_runs import close_earlier
 from toolkit_gateway.configuration import Configuration, Source, configuration_of
 from toolkit_gateway.demo_world import DemoWorld
-from toolkit_gateway.dweets.storage import LOCKS
+from toolkit_gateway.dweets.stored_records import LOCKS
 from toolkit_gateway.http.server import ServerThread
 from toolkit_gateway.operator_folder import write_address
 from toolkit_gateway.routes.identity import SIMULATION_WARNING

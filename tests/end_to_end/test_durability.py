@@ -16,7 +16,7 @@ from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import eventually
 from tests.soak.callers import Poster
 from toolkit_gateway.dweets import dweets
-from toolkit_gateway.dweets.things import Things
+from toolkit_gateway.dweets.thing_cache import Things
 
 POSTS, CONNECTIONS = 3_000, 8
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from tests.gateway.rewards.ledgers import UNLIMITED, check_ledger
 from tests.identity_lab import Wire
 from tests.reward_caller import COMMON, TARGET
-from toolkit_gateway.dweets.storage import SPACE, thing_key
-from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.dweets.stored_records import SPACE, thing_key
+from toolkit_gateway.dweets.thing_cache import journal_of
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 WORKERS = 4  # of each kind

@@ -18,7 +18,7 @@ def accept_loss(folder: Path) -> None:
     import asyncio
 
     from toolkit.errors import InvalidArgument
-    from toolkit_gateway.dweets.storage import LOCKS
+    from toolkit_gateway.dweets.stored_records import LOCKS
     from toolkit_gateway.runtime import SystemClock
     from toolkit_gateway.stores.embedded import EmbeddedStore
 

@@ -26,7 +26,7 @@ def move(folder: Path, store: str) -> None:
     from tqdm import tqdm
 
     from toolkit.errors import InvalidArgument
-    from toolkit_gateway.dweets.storage import LOCKS
+    from toolkit_gateway.dweets.stored_records import LOCKS
     from toolkit_gateway.runtime import SystemClock
     from toolkit_gateway.stores.embedded import EmbeddedStore
     from toolkit_gateway.stores.moving import Moved

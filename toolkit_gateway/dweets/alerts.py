@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_PER_JOB, FAULTS_TO_STOP, Verdict
 from toolkit.errors import Conflict, NotFound, ServiceFailure, StoreUnavailable
-from toolkit_gateway.dweets import refusals, replies, storage
+from toolkit_gateway.dweets import refusals, replies, stored_records
 from toolkit_gateway.dweets.condition_turns import Conditions
 from toolkit_gateway.dweets.contents import content_of
 from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.mail import Mail, check_recipients
-from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, alert_key, thing_key
-from toolkit_gateway.dweets.things import first_entries, journal_of
+from toolkit_gateway.dweets.stored_records import DamagedRecord, RecordChanged, alert_key, thing_key
+from toolkit_gateway.dweets.thing_cache import first_entries, journal_of
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Entry, Records, Store
 
@@ -38,7 +38,7 @@ _REPEATED = "the condition was interrupted at the last dweet, and evaluated agai
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
 
-class Alert(storage.Record, frozen=True):
+class Alert(stored_records.Record, frozen=True):
     """An alert in the store. Every dweet up to the sequence number ``position`` has been evaluated."""
 
     thing: str
@@ -79,7 +79,7 @@ class Alert(storage.Record, frozen=True):
         return Mail.for_alert(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
-class MailCount(storage.Record, frozen=True):
+class MailCount(stored_records.Record, frozen=True):
     """How many alert mails a lock has caused on one day, with all things and alerts that used it."""
 
     day: str
@@ -92,7 +92,7 @@ def _mail_count_key(lock: str) -> str:
 
 async def _mails_on(day: str, records: Records, alert: Alert) -> tuple[int, bytes | None]:
     """Return the number of mails of the alert's lock on a day, and the version of the record."""
-    data = await records.get(storage.SPACE, _mail_count_key(alert.lock))
+    data = await records.get(stored_records.SPACE, _mail_count_key(alert.lock))
     try:
         count = data and MailCount.parse(_mail_count_key(alert.lock), data)
     except DamagedRecord as damage:
@@ -104,7 +104,7 @@ async def _mails_on(day: str, records: Records, alert: Alert) -> tuple[int, byte
 class _Evaluator:
     """Evaluates the condition of one alert for each new dweet of its thing."""
 
-    def __init__(self, alert: storage.Versioned[Alert], store: Store, conditions: Conditions) -> None:
+    def __init__(self, alert: stored_records.Versioned[Alert], store: Store, conditions: Conditions) -> None:
         self._journals = store.journals
         self._records = store.records
         self._conditions = conditions
@@ -113,7 +113,7 @@ class _Evaluator:
         self._unsubscribe = self._journals.subscribe(journal_of(alert.record.thing), self._note_new_dweets)
         self._task = asyncio.ensure_future(self._evaluate_until_done())
 
-    def _start_with(self, stored: storage.Versioned[Alert]) -> None:
+    def _start_with(self, stored: stored_records.Versioned[Alert]) -> None:
         self.alert, self.version = stored
         self.fault: str | None = None
         self.is_repetition = False  # of the last evaluation
@@ -159,8 +159,8 @@ class _Evaluator:
     async def _evaluate_batch(self) -> None:
         """Evaluate a batch of the new dweets, and store what they change."""
         stored = None
-        with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
-            stored = await storage.read(self._records, Alert, alert_key(self.alert.thing))
+        with contextlib.suppress(DamagedRecord):  # `stored_records.mirror` logs it
+            stored = await stored_records.read(self._records, Alert, alert_key(self.alert.thing))
         if stored is not None and stored.version != self.version:
             self._start_with(stored)
         if stored is None or self._is_stopped:
@@ -196,19 +196,19 @@ class _Evaluator:
         self.is_repetition = verdict.is_repetition
 
     async def _write_alert(self, triggered_by: Entry | None) -> None:
-        key, written = alert_key(self.alert.thing), storage.encode_record(self.alert)
+        key, written = alert_key(self.alert.thing), stored_records.encode_record(self.alert)
         expected: dict[str, bytes | None] = {key: self.version}
-        changes: storage.Changes = {key: written}
+        changes: stored_records.Changes = {key: written}
         if triggered_by is not None:
             day = replies.created_text(triggered_by.at)[:10]
             mails, count_version = await _mails_on(day, self._records, self.alert)
             if mails < wire.ALERTS_PER_DAY:
                 mail, count_key = self.alert.mail_about(triggered_by), _mail_count_key(self.alert.lock)
                 expected[count_key] = count_version
-                changes[count_key] = storage.encode_record(MailCount(day, mails + 1))
-                changes[mail.key] = storage.encode_record(mail)
+                changes[count_key] = stored_records.encode_record(MailCount(day, mails + 1))
+                changes[mail.key] = stored_records.encode_record(mail)
         self.version, self._stored_position = written, self.alert.position  # the mirror must recognise our own change
-        await storage.compare_and_set(self._records, expected, changes)
+        await stored_records.compare_and_set(self._records, expected, changes)
 
 
 class Alerts:
@@ -223,7 +223,7 @@ class Alerts:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        self._unsubscribe = await storage.mirror(self._records, Alert, alert_key(""), _DAMAGED, self._mirror)
+        self._unsubscribe = await stored_records.mirror(self._records, Alert, alert_key(""), _DAMAGED, self._mirror)
 
     async def close(self) -> None:
         self._unsubscribe()
@@ -231,7 +231,7 @@ class Alerts:
         await asyncio.gather(*ending, return_exceptions=True)
         self._conditions.close()
 
-    @storage.retry_while_changed
+    @stored_records.retry_while_changed
     async def set(self, who: str, thing: str, condition: str, key: str | None) -> dict[str, Any]:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
         lock = await self._locks.lock_of(thing, key)
@@ -239,8 +239,8 @@ class Alerts:
         await self._conditions.check_compiles(recipients, condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
-        changes = {alert_key(thing): storage.encode_record(alert)}
-        await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, changes)
+        changes = {alert_key(thing): stored_records.encode_record(alert)}
+        await stored_records.compare_and_set(self._records, {thing_key(thing): lock.version}, changes)
         return alert.response()
 
     async def get(self, thing: str, key: str | None) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class Alerts:
         await self._locks.lock_of(thing, key)
         await self.settle(thing)
         try:
-            stored = await storage.read(self._records, Alert, alert_key(thing))
+            stored = await stored_records.read(self._records, Alert, alert_key(thing))
         except DamagedRecord:
             raise Conflict(refusals.ALERT_DAMAGED) from None
         if stored is None:
@@ -261,12 +261,12 @@ class Alerts:
         status = message, alert.since, alert.is_open, mails_today, wire.ALERTS_PER_DAY
         return {"status": dict(zip(_STATUS_FIELDS, status, strict=True)), **alert.response()}
 
-    @storage.retry_while_changed
+    @stored_records.retry_while_changed
     async def remove(self, thing: str, key: str | None) -> dict[str, str]:
         lock = await self._locks.lock_of(thing, key)
-        if await self._records.get(storage.SPACE, alert_key(thing)) is None:
+        if await self._records.get(stored_records.SPACE, alert_key(thing)) is None:
             raise NotFound(refusals.NOT_FOUND)
-        await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
+        await stored_records.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
         return {"thing": thing}
 
     async def settle(self, thing: str | None = None) -> None:
@@ -278,13 +278,13 @@ class Alerts:
 
     async def _settle(self, thing: str) -> None:
         if thing not in self._evaluators:  # another gateway may just have set the alert
-            with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
-                self._mirror(thing, await storage.read(self._records, Alert, alert_key(thing)))
+            with contextlib.suppress(DamagedRecord):  # `stored_records.mirror` logs it
+                self._mirror(thing, await stored_records.read(self._records, Alert, alert_key(thing)))
         newest = await self._store.journals.last(journal_of(thing), 1)
         if newest and (evaluator := self._evaluators.get(thing)) is not None:
             await evaluator.settle(newest[-1].sequence)
 
-    def _mirror(self, thing: str, stored: storage.Versioned[Alert] | None) -> None:
+    def _mirror(self, thing: str, stored: stored_records.Versioned[Alert] | None) -> None:
         evaluator = self._evaluators.get(thing)
         if stored is None:
             if evaluator is not None:

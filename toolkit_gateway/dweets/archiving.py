@@ -19,7 +19,7 @@ from toolkit.archive.parquet_files import Row
 from toolkit.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
 from toolkit_gateway.dweets.contents import content_of
-from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.dweets.thing_cache import journal_of
 from toolkit_gateway.stores import Entry, Store
 from toolkit_gateway.worker_thread import WorkerThread
 

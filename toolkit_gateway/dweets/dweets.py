@@ -21,7 +21,7 @@ from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import MailFolder, SmtpDelivery, check_mail_server
 from toolkit_gateway.dweets.stored_days import StoredRange
-from toolkit_gateway.dweets.things import CachedThing, Things, journal_of
+from toolkit_gateway.dweets.thing_cache import CachedThing, Things, journal_of
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Entry, NewEntry, Store

@@ -21,10 +21,10 @@ from time import monotonic
 from msgspec.structs import replace
 
 from toolkit.errors import StoreUnavailable
-from toolkit_gateway.dweets import storage
+from toolkit_gateway.dweets import stored_records
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import MailFolder, SmtpDelivery
-from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, mail_key
+from toolkit_gateway.dweets.stored_records import DamagedRecord, RecordChanged, mail_key
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Records
 
@@ -46,7 +46,7 @@ class EmailQueue:
         self._max_finished = max_finished
         self._now = runtime.clock.now
         # These three by the id of the mail.
-        self._waiting: dict[str, storage.Versioned[Mail]] = {}
+        self._waiting: dict[str, stored_records.Versioned[Mail]] = {}
         self._due: dict[str, float] = {}  # when each waiting mail can be claimed, by `monotonic`
         self._finished: dict[str, int] = {}  # the times of the mails
         self._has_news = asyncio.Event()
@@ -55,14 +55,14 @@ class EmailQueue:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        self._unsubscribe = await storage.mirror(self._records, Mail, mail_key(""), _DAMAGED, self._mirror)
+        self._unsubscribe = await stored_records.mirror(self._records, Mail, mail_key(""), _DAMAGED, self._mirror)
         self._task = asyncio.ensure_future(self._send_due_mails())
 
     async def mails(self) -> list[Mail]:
         mails = []
-        for key, value in (await self._records.scan(storage.SPACE)).items():
+        for key, value in (await self._records.scan(stored_records.SPACE)).items():
             if key.startswith(mail_key("")):
-                with suppress(DamagedRecord):  # `storage.mirror` logs it
+                with suppress(DamagedRecord):  # `stored_records.mirror` logs it
                     mails.append(Mail.parse(key, value))
         return sorted(mails, key=lambda mail: (mail.at, mail.id))
 
@@ -76,7 +76,7 @@ class EmailQueue:
             self._task.cancel()
         self._delivery.close()
 
-    def _mirror(self, mail_id: str, stored: storage.Versioned[Mail] | None) -> None:
+    def _mirror(self, mail_id: str, stored: stored_records.Versioned[Mail] | None) -> None:
         for mails in (self._waiting, self._due, self._finished):
             mails.pop(mail_id, None)
         if stored is not None and stored.record.state == "waiting":
@@ -113,7 +113,7 @@ class EmailQueue:
                     wait = max(self._timings.mail_lease, self._back_off(stored.record.attempts))
                     self._due[mail_id] = monotonic() + wait
 
-    async def _send(self, stored: storage.Versioned[Mail]) -> None:
+    async def _send(self, stored: stored_records.Versioned[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
         claim = await self._replace(stored, mail)
         state, error = await self._delivery.deliver(mail, self._sender)
@@ -130,13 +130,13 @@ class EmailQueue:
             except StoreUnavailable:  # the outcome must not be lost
                 await asyncio.sleep(self._timings.mail_waits[0])
 
-    async def _replace(self, before: storage.Versioned[Mail], after: Mail) -> storage.Versioned[Mail]:
+    async def _replace(self, before: stored_records.Versioned[Mail], after: Mail) -> stored_records.Versioned[Mail]:
         """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
-        written = storage.encode_record(after)
-        changes: storage.Changes = {after.key: written}
+        written = stored_records.encode_record(after)
+        changes: stored_records.Changes = {after.key: written}
         finished = self._finished if after.state == "waiting" else {**self._finished, after.id: after.at}
         if (surplus := len(finished) - self._max_finished) > 0:
             oldest = sorted(finished, key=lambda mail_id: (finished[mail_id], mail_id))
             changes.update(dict.fromkeys(map(mail_key, oldest[:surplus])))
-        await storage.compare_and_set(self._records, {after.key: before.version}, changes)
-        return storage.Versioned(after, written)
+        await stored_records.compare_and_set(self._records, {after.key: before.version}, changes)
+        return stored_records.Versioned(after, written)

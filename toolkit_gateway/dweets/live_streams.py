@@ -13,7 +13,7 @@ from toolkit.errors import NotFound
 from toolkit_gateway.dweets import refusals
 from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.replies import Encoder
-from toolkit_gateway.dweets.things import Things, journal_of
+from toolkit_gateway.dweets.thing_cache import Things, journal_of
 from toolkit_gateway.stores import Entry
 
 # Listeners get at most this many dweets in one write, so that a slow listener is noticed in time.

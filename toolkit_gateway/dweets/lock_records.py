@@ -12,15 +12,15 @@ from collections import Counter
 import msgspec
 
 from toolkit.errors import NotFound
-from toolkit_gateway.dweets import storage
-from toolkit_gateway.dweets.storage import DamagedRecord, alert_key, lock_key, thing_key
+from toolkit_gateway.dweets import stored_records
+from toolkit_gateway.dweets.stored_records import DamagedRecord, alert_key, lock_key, thing_key
 from toolkit_gateway.stores import Records
 
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
 
 
-class LockRecord(storage.Record, frozen=True):
+class LockRecord(stored_records.Record, frozen=True):
     """A lock in the store: salted hashes of its keys, and the thing that uses it."""
 
     lock: str
@@ -51,7 +51,9 @@ class LockTable:
     """The records of all locks and locked things in memory."""
 
     def __init__(self) -> None:
-        self._stored: dict[str, storage.Versioned[LockRecord | None]] = {}  # the record is None if it cannot be read
+        self._stored: dict[
+            str, stored_records.Versioned[LockRecord | None]
+        ] = {}  # the record is None if it cannot be read
         #: How many records lock each thing, for a fast check at each post. A lock that names the thing counts even if
         #: the record of the thing is lost: a lost record must not make a private thing public.
         self.locked: Counter[str] = Counter()
@@ -69,7 +71,7 @@ class LockTable:
                 record = LockRecord.parse(key, value)
             except DamagedRecord as error:
                 damage = str(error)
-            self._stored[key] = storage.Versioned(record, value)
+            self._stored[key] = stored_records.Versioned(record, value)
         if (after := self.locked_by(key)) is not None:
             self.locked[after] += 1
         return damage
@@ -127,7 +129,7 @@ async def lock_rows(records: Records) -> list[dict[str, str | None]]:
     return (await _scan(records))[1].rows()
 
 
-@storage.retry_while_changed
+@stored_records.retry_while_changed
 async def revoke(records: Records, name: str) -> str | None:
     """Delete a lock without its key, as the operator may; unlock its thing, remove the alert and return the thing.
 
@@ -140,12 +142,12 @@ async def revoke(records: Records, name: str) -> str | None:
         raise NotFound(f"there is no lock {name!a}")
     thing = things.get(name, name)
     keys = [lock_key(name)] if thing is None else [lock_key(name), thing_key(thing), alert_key(thing)]
-    await storage.compare_and_set(records, {key: stored.get(key) for key in keys}, dict.fromkeys(keys))
+    await stored_records.compare_and_set(records, {key: stored.get(key) for key in keys}, dict.fromkeys(keys))
     return thing
 
 
 async def _scan(records: Records) -> tuple[dict[str, bytes], LockTable]:
-    stored, table = await records.scan(storage.SPACE), LockTable()
+    stored, table = await records.scan(stored_records.SPACE), LockTable()
     for key, value in stored.items():
         if key.startswith(("lock:", "thing:")):
             table.apply(key, value)

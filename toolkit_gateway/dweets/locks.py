@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from toolkit.dweets import wire
 from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingAlreadyLocked, ThingNotLocked
 from toolkit.secret import Secret
-from toolkit_gateway.dweets import refusals, storage
+from toolkit_gateway.dweets import refusals, stored_records
 from toolkit_gateway.dweets.lock_records import LockRecord, LockTable, hash_of_key
-from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, alert_key, lock_key, thing_key
+from toolkit_gateway.dweets.stored_records import DamagedRecord, RecordChanged, alert_key, lock_key, thing_key
 from toolkit_gateway.stores import Records
 
 log = logging.getLogger("toolkit_gateway")
@@ -77,7 +77,7 @@ class Locks:
 
     async def open(self) -> None:
         """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
-        self._unsubscribe = await self._records.subscribe(storage.SPACE, self._mirror)
+        self._unsubscribe = await self._records.subscribe(stored_records.SPACE, self._mirror)
 
     def close(self) -> None:
         self._unsubscribe()
@@ -111,20 +111,20 @@ class Locks:
             await self._create(lock, master_key, secrets.token_urlsafe(24))
         except RecordChanged:
             with contextlib.suppress(DamagedRecord):  # logged; one damaged lock must not stop the gateway
-                stored = await storage.read(self._records, LockRecord, lock_key(lock))
+                stored = await stored_records.read(self._records, LockRecord, lock_key(lock))
                 if stored is None or not stored.record.is_master(master_key):
                     raise Conflict(f"the lock {lock!r} exists with another master key") from None
 
-    @storage.retry_while_changed
+    @stored_records.retry_while_changed
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
         thing_record, lock_record = thing_key(thing), lock_key(lock)
         thing_lock, given_lock = await self._read_thing(thing), await self._read_lock(lock)
         free = _checked_lock("locked" if thing_lock else "unlocked", "lock", given_lock, key, KeyMatch.IN_USE)
-        locked = storage.encode_record(replace(free.record, thing=thing))
+        locked = stored_records.encode_record(replace(free.record, thing=thing))
         expected = {lock_record: free.version, thing_record: None}
-        await storage.compare_and_set(self._records, expected, {lock_record: locked, thing_record: locked})
+        await stored_records.compare_and_set(self._records, expected, {lock_record: locked, thing_record: locked})
 
-    @storage.retry_while_changed
+    @stored_records.retry_while_changed
     async def unlock(self, thing: str, key: str | None) -> str:
         """Unlock the thing and remove its alert; return the thing."""
         stored = await self._read_thing(thing)
@@ -132,7 +132,7 @@ class Locks:
         await self._detach(checked, thing)
         return thing
 
-    @storage.retry_while_changed
+    @stored_records.retry_while_changed
     async def remove(self, lock: str, key: str | None) -> str:
         """Take the lock off its thing and remove the thing's alert; return the lock, which is free now."""
         stored = await self._read_lock(lock)
@@ -143,7 +143,7 @@ class Locks:
         await self._detach(checked, thing)
         return lock
 
-    async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
+    async def lock_of(self, thing: str, key: str | None) -> stored_records.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""
         stored = await self._read_thing(thing)
         if stored is None:
@@ -158,18 +158,18 @@ class Locks:
             raise KeyRejected(refusals.LOCK_DAMAGED)
         return record
 
-    async def _read_thing(self, thing: str) -> storage.Versioned[LockRecord] | None:
+    async def _read_thing(self, thing: str) -> stored_records.Versioned[LockRecord] | None:
         """Return the lock on a thing, from the store, because another gateway may just have changed it."""
         if wire.checked_thing(thing) in self._table.locked:
             self._lock_on(thing)  # raises KeyRejected if it is damaged
         return await self._read(thing_key(thing))
 
-    async def _read_lock(self, lock: str) -> storage.Versioned[LockRecord] | None:
+    async def _read_lock(self, lock: str) -> stored_records.Versioned[LockRecord] | None:
         return await self._read(lock_key(lock)) if wire.is_name(lock) else None
 
-    async def _read(self, key: str) -> storage.Versioned[LockRecord] | None:
+    async def _read(self, key: str) -> stored_records.Versioned[LockRecord] | None:
         try:
-            return await storage.read(self._records, LockRecord, key)
+            return await stored_records.read(self._records, LockRecord, key)
         except DamagedRecord:
             raise KeyRejected(refusals.LOCK_DAMAGED) from None
 
@@ -177,15 +177,15 @@ class Locks:
         """Add a lock, or raise RecordChanged if its name exists."""
         key, salt = lock_key(lock), secrets.token_hex(16)
         record = LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
-        await storage.compare_and_set(self._records, {key: None}, {key: storage.encode_record(record)})
+        await stored_records.compare_and_set(self._records, {key: None}, {key: stored_records.encode_record(record)})
 
-    async def _detach(self, lock: storage.Versioned[LockRecord], thing: str) -> None:
+    async def _detach(self, lock: stored_records.Versioned[LockRecord], thing: str) -> None:
         """Take a lock off its thing and remove the alert, or raise RecordChanged."""
         lock_record, thing_record = lock_key(lock.record.lock), thing_key(thing)
-        free = storage.encode_record(replace(lock.record, thing=None))
+        free = stored_records.encode_record(replace(lock.record, thing=None))
         expected = {lock_record: lock.version, thing_record: lock.version}
         changes = {lock_record: free, thing_record: None, alert_key(thing): None}
-        await storage.compare_and_set(self._records, expected, changes)
+        await stored_records.compare_and_set(self._records, expected, changes)
 
     def _mirror(self, key: str, value: bytes | None) -> None:
         kind, _, name = key.partition(":")
@@ -201,8 +201,8 @@ class Locks:
 
 
 def _checked_lock(
-    state: str, call: str, lock: storage.Versioned[LockRecord] | None, key: str | None, match_if_used: KeyMatch
-) -> storage.Versioned[LockRecord]:
+    state: str, call: str, lock: stored_records.Versioned[LockRecord] | None, key: str | None, match_if_used: KeyMatch
+) -> stored_records.Versioned[LockRecord]:
     """Return the lock if the call may change its state, or raise the refusal."""
     if not key:
         match = KeyMatch.NO_KEY

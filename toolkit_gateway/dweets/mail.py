@@ -16,7 +16,7 @@ from email.policy import compat32
 from email.utils import format_datetime
 
 from toolkit.dweets import wire
-from toolkit_gateway.dweets.storage import DamagedRecord, Record, mail_key
+from toolkit_gateway.dweets.stored_records import DamagedRecord, Record, mail_key
 
 _MAX_SUBJECT_CHARACTERS = 200
 # A run of these characters becomes one space, because a header is one line.

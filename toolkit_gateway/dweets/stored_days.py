@@ -9,7 +9,7 @@ import msgspec
 from toolkit.dweets import wire
 from toolkit.errors import MalformedRequest
 from toolkit_gateway.dweets import replies
-from toolkit_gateway.dweets.things import Things, journal_of
+from toolkit_gateway.dweets.thing_cache import Things, journal_of
 from toolkit_gateway.stores import NUMBERS_PER_EPOCH
 
 MAX_CSV_COLUMNS = 200

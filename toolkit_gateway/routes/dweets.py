@@ -14,7 +14,7 @@ from toolkit_gateway.dweets import refusals, replies
 from toolkit_gateway.dweets.contents import checked_batch, content_names, content_of_form, content_of_pairs
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.dweets.stored_days import StoredRange, csv_pieces, json_pieces
-from toolkit_gateway.dweets.things import BATCH_BYTES, CachedThing
+from toolkit_gateway.dweets.thing_cache import BATCH_BYTES, CachedThing
 from toolkit_gateway.http.exchange import (
     JSON,
     Answer,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tests.redis_servers import fresh_url
 from toolkit_gateway import Gateway
-from toolkit_gateway.dweets.storage import SPACE
+from toolkit_gateway.dweets.stored_records import SPACE
 from toolkit_gateway.gateway import store_of
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Records

@@ -22,7 +22,7 @@ from tests.mail_server import eventually
 from tests.redis_servers import shared_server
 from toolkit.cli import main
 from toolkit_gateway.dweets.lock_records import LockRecord, LockTable
-from toolkit_gateway.dweets.storage import SPACE, encode_record
+from toolkit_gateway.dweets.stored_records import SPACE, encode_record
 
 DAMAGED = {
     "this": "failed",

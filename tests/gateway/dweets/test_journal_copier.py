@@ -19,7 +19,7 @@ from toolkit.errors import StoreUnavailable
 from toolkit_gateway.dweets import archiving
 from toolkit_gateway.dweets.archiving import JournalCopier
 from toolkit_gateway.dweets.replies import dweet_record
-from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.dweets.thing_cache import journal_of
 from toolkit_gateway.stores import Entry
 from toolkit_gateway.worker_thread import WorkerThread
 

@@ -18,7 +18,7 @@ from toolkit_gateway.dweets.email_queue import EmailQueue
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import Outcome
 from toolkit_gateway.dweets.replies import encode_frame
-from toolkit_gateway.dweets.storage import SPACE, Changes, encode_record
+from toolkit_gateway.dweets.stored_records import SPACE, Changes, encode_record
 from toolkit_gateway.runtime import Runtime, Timings
 from toolkit_gateway.stores import Store
 from toolkit_gateway.stores.embedded import EmbeddedStore

@@ -15,7 +15,7 @@ from tests.conftest import Caller, operator_of
 from tests.gateway.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
 from toolkit_gateway.dweets.mail import Mail
-from toolkit_gateway.dweets.storage import encode_record
+from toolkit_gateway.dweets.stored_records import encode_record
 
 
 def other(record: bytes, **fields: Any) -> bytes:

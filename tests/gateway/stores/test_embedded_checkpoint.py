@@ -18,7 +18,7 @@ from tests.gateway.stores.conftest import Hook, fail_once
 from tests.gateway.stores.opened_stores import line, with_store
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.system.files import write_whole
-from toolkit_gateway.dweets.storage import LOCKS
+from toolkit_gateway.dweets.stored_records import LOCKS
 from toolkit_gateway.stores import embedded_checkpoint
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_checkpoint import Checkpoint, read_checkpoint

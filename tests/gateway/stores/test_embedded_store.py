@@ -20,7 +20,7 @@ from tests.gateway.stores.conftest import Hook, fail_once
 from tests.gateway.stores.opened_stores import opened_store, persist, with_store
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.dweets.stored_days import StoredRange
-from toolkit_gateway.dweets.things import Things, journal_of
+from toolkit_gateway.dweets.thing_cache import Things, journal_of
 from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_database import Database

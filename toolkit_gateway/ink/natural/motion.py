@@ -7,7 +7,7 @@ import numpy as np
 from toolkit_gateway.ink import motion
 from toolkit_gateway.ink.layout import Layout
 from toolkit_gateway.ink.motion import PenPath
-from toolkit_gateway.ink.natural.letters import BAR, MARK
+from toolkit_gateway.ink.natural.joins import BAR, MARK
 from toolkit_gateway.ink.natural.penman import Draft, Penman
 from toolkit_gateway.ink.natural.writing import Writing, exponential
 from toolkit_gateway.ink.random_streams import Floats, RandomStreams, unit

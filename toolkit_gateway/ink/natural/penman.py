@@ -12,7 +12,7 @@ import numpy as np
 from toolkit_gateway.ink.catalogue import WRITERS
 from toolkit_gateway.ink.hand import Allographs
 from toolkit_gateway.ink.natural.edits import EDITS
-from toolkit_gateway.ink.natural.letters import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
+from toolkit_gateway.ink.natural.joins import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
 from toolkit_gateway.ink.natural.parts import Part, parts_of
 from toolkit_gateway.ink.random_streams import Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolkit_gateway.ink.natural.letters import BAND_COUNT, bands_of, heights_of_bands, widen_bands
+from toolkit_gateway.ink.natural.joins import BAND_COUNT, bands_of, heights_of_bands, widen_bands
 from toolkit_gateway.ink.natural.penman import Penman
 from toolkit_gateway.ink.random_streams import Floats, RandomStreams
 from toolkit_gateway.ink.shaping import ShapedWord

@@ -13,7 +13,7 @@ from tests.gateway.stores.opened_stores import opened_store
 from toolkit.errors import NotFound, StoreUnavailable
 from toolkit_gateway.dweets.live_streams import LiveStreams
 from toolkit_gateway.dweets.locks import Locks
-from toolkit_gateway.dweets.things import CachedThing, Things, journal_of
+from toolkit_gateway.dweets.thing_cache import CachedThing, Things, journal_of
 from toolkit_gateway.stores import Entry, NewEntry, Store
 
 BOUND = 512 * 1024
