@@ -41,6 +41,10 @@ _READER_STACK_BYTES = 1024 * 1024
 #: A longer answer counts as a crash; a rendering may take 480 MiB of memory in all.
 _MAX_ANSWER_BYTES = 512 * 1024 * 1024
 _PR_SET_NO_NEW_PRIVS = 38  # of <linux/prctl.h>
+# Of <linux/landlock.h>, the same on all processors: two system calls, a flag of the first one, and the rights to write
+# to a file (1), to remove and make files and folders of all kinds (4 to 12), and to empty a file (14, from version 3).
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF, _LANDLOCK_VERSION = 444, 446, 1
+_WRITING, _EMPTYING = 1 << 1 | 0b1_1111_1111 << 4, 1 << 14
 _CRASH_SIGNALS = {
     -getattr(signal, name)
     for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -284,7 +288,7 @@ def _end_with_parent() -> None:
 
 
 def drop_rights() -> None:
-    """Take from this child for ever what it does not need: files of any size, and on Linux, programs with more rights.
+    """Take from this child for ever what it does not need: to write to files, and on Linux, programs with more rights.
 
     It may still read what its user may read, and open connections: there is no seccomp filter.
     """
@@ -293,8 +297,26 @@ def drop_rights() -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps, which could fill the disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # a write to a file raises OSError; pipes and sockets work
-    if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
+        _forbid_writing(libc)
+
+
+def _forbid_writing(libc: ctypes.CDLL) -> None:
+    """Let this child open no file for writing, and change no folder, where the kernel has Landlock (Linux 5.13).
+
+    A limit of sizes alone leaves memory mapping, renaming and removing.
+    """
+    version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION)
+    if version < 1:
+        return
+    rights = ctypes.c_uint64(_WRITING | (_EMPTYING if version >= 3 else 0))
+    rules = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rights), ctypes.c_size_t(ctypes.sizeof(rights)), 0)
+    if rules < 0 or libc.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0) != 0:
+        raise OSError(ctypes.get_errno(), "Landlock")
+    os.close(rules)
 
 
 def limit_cpu(seconds: float) -> None:

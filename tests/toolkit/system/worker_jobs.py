@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import threading
@@ -25,12 +26,14 @@ def work(job: Any) -> Iterator[object]:
     elif kind == "environment":
         yield list(os.environ), os.environ.get(value)
     elif kind == "write":
-        try:
-            Path(value).write_text("what a child may not keep")
-        except OSError as error:
-            yield error.strerror
+        for change in (_write, _map, os.unlink, os.mkdir, lambda path: os.rename(path, path + "-2")):
+            try:
+                change(value)
+                yield "done"
+            except OSError as error:
+                yield error.strerror
     elif kind == "start":
-        yield subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL).pid
+        yield subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE).pid
     elif kind == "keep":
         _kept.append(bytes(value))
         yield "kept"
@@ -42,6 +45,15 @@ def work(job: Any) -> Iterator[object]:
         yield from _end(kind, value)
 
 
+def _write(path: str) -> None:
+    Path(path).write_text("what a child may not keep")
+
+
+def _map(path: str) -> None:
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[0] = 0
+
+
 def _end(kind: str, value: Any) -> Iterator[object]:
     if kind == "compute":
         limit_cpu(value)
@@ -49,7 +61,7 @@ def _end(kind: str, value: Any) -> Iterator[object]:
             pass
     elif kind == "wait":
         if value:
-            Path(value).touch()
+            os.utime(value, (0, 0))  # all that it may do to a file
         threading.Event().wait()
     elif kind == "forge":
         # `serve` keeps the answers in the descriptor that it opened last.
