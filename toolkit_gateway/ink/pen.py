@@ -66,15 +66,15 @@ PENS: dict[Pen, PenKind] = {
         dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
     ),
     "fountain": PenKind(
-        opacity=0.75, nib=1.0, contrast=1.2, speed_width=0.26, speed_flow=1.2, pressure=0.14, down=0.22, supply=0.24,
+        opacity=0.76, nib=1.08, contrast=1.7, speed_width=0.40, speed_flow=1.2, pressure=0.14, down=0.22, supply=0.24,
         dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
     ),
     "pencil": PenKind(
-        opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.9, pressure=0.36, down=0.30, supply=0.18,
-        dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.26, rough=0.06,
+        opacity=0.62, nib=1.0, contrast=0.9, speed_width=0.14, speed_flow=0.8, pressure=0.30, down=0.26, supply=0.18,
+        dry=0.2, overlap=0.55, streaks=0.12, rim=-0.30, grain=0.26, rough=0.06,
     ),
     "felt": PenKind(
-        opacity=0.82, nib=1.42, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
+        opacity=0.82, nib=1.60, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
         dry=0.25, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.04,
     ),
 }  # fmt: skip

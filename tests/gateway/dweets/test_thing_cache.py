@@ -16,7 +16,7 @@ from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.thing_cache import CachedThing, Things, journal_of
 from toolkit_gateway.stores import Entry, NewEntry, Store
 
-BOUND = 512 * 1024
+BOUND = 1024 * 1024
 
 
 def drafts(count: int, size: int) -> list[NewEntry]:
@@ -29,7 +29,7 @@ def count_of(thing: CachedThing) -> int:
     return thing.last_sequence
 
 
-@pytest.mark.parametrize(("things", "entries", "length"), [(800, 1, 1), (320, 20, 500), (8, 500, 500)])
+@pytest.mark.parametrize(("things", "entries", "length"), [(1_500, 1, 1), (625, 20, 500), (15, 500, 500)])
 async def test_cache_bound_counts_all_memory_of_things(things: int, entries: int, length: int) -> None:
     async with opened_store(None) as store:
         for number in range(things):
