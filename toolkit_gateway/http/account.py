@@ -46,7 +46,7 @@ class Account:
         self.held = [0, 0, 0]
         self.shares: dict[Share, OpenConnection] = {}  # the oldest first
         self.queue: deque[Share] = deque()
-        self.spent = 0.0  # seconds of work since its queue was last empty
+        self.spent = 0.0  # seconds of work in this round of the event loop
 
     @property
     def is_busy(self) -> bool:
@@ -92,6 +92,7 @@ class Accounts:
         self._by_source: dict[str, Account] = {}
         self._held = [0, 0, 0]
         self._queues: dict[Account, None] = {}  # accounts whose connections wait, in the order of their turns
+        self._at_work: list[Account] = []  # accounts whose connections have worked in this round of the event loop
         self._descriptors = _open_files_limit() - _OTHER_DESCRIPTORS
 
     # -- what is held -----------------------------------------------------------------------------------------
@@ -167,10 +168,23 @@ class Accounts:
         if not account.is_busy:
             began = perf_counter()
             is_unfinished = account.shares[share].take_turn()
-            account.spent += perf_counter() - began
+            self.spend(account, perf_counter() - began)
             if not is_unfinished:
                 return
         self._enqueue(account, share)
+
+    def spend(self, account: Account, seconds: float) -> None:
+        """Count work of a connection in this round of the event loop."""
+        if not account.spent:
+            if not self._at_work:
+                asyncio.get_running_loop().call_soon(self._end_round)
+            self._at_work.append(account)
+        account.spent += seconds
+
+    def _end_round(self) -> None:
+        for account in self._at_work:
+            account.spent = 0.0
+        self._at_work.clear()
 
     def _enqueue(self, account: Account, share: Share) -> None:
         share.is_queued = True
@@ -192,8 +206,6 @@ class Accounts:
                 account.queue.append(share)
             if account.queue:
                 self._queues[account] = None  # now behind the other accounts
-            else:
-                account.spent = 0.0
         if self._queues:
             asyncio.get_running_loop().call_soon(self._take_turns)
 

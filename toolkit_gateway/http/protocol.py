@@ -134,7 +134,7 @@ class HttpProtocol(asyncio.Protocol):
             began = perf_counter()
             self._reader.parse(data)
             self._answer_waiting()
-            account.spent += perf_counter() - began
+            self._connections.accounts.spend(account, perf_counter() - began)
             if not self._waiting and not self._reader.is_over and not self._reader.awaits_continue:
                 return
         else:

@@ -84,9 +84,9 @@ class DweetRoutes(Routes):
         return _as_script(callback, response) if request.method == "GET" and replies.is_callback(callback) else response
 
     def key_attempt(self, request: Request) -> KeyAttempt | None:
-        query = request.query if request.query_string else {}
-        if not (key := query.get("key")):
+        if not request.query_string or not (key := request.query.get("key")):
             return None
+        query = request.query
         assert request.route is not None, "only a route calls this"
         lock = query.get("lock") if request.route.endpoint is wire.SET_LOCK else request.values.get("lock")
         # The thing tells nothing: a guesser may try the same lock on any thing.
