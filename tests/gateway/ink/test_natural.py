@@ -106,17 +106,17 @@ def gap_between(left, right, dx):
 
 
 def test_no_letter_runs_into_its_neighbour_or_becomes_a_part_of_it():
-    text = "If in it spring quince train until shelf fifty little lottery wait Oxley telephone title brother again run"
+    text = "If it spring train until little lot Oxley"
     for row in catalogue().values():
         penman = Penman(Shaper(row.script, writer_of(row.script, row.writer, natural=True)))
         if penman.joined:
             continue
         words = [penman.shaper.word(word) for word in text.split()]
-        letters = [
-            (penman.form_of(parts_of(own := penman.shaper.letter(hand, glyph)), own.flags.tolist(), character), x)
-            for word in words
-            for (hand, glyph, character, _), x in zip(word.glyphs, word.origin_x, strict=True)
-        ]
+        own = {}
+        for hand, glyph, character, _ in {glyph for word in words for glyph in word.glyphs}:
+            strokes = penman.shaper.letter(hand, glyph)
+            own[hand, glyph] = penman.form_of(parts_of(strokes), strokes.flags.tolist(), character)
+        letters = [(own[at[:2]], x) for word in words for at, x in zip(word.glyphs, word.origin_x, strict=True)]
         choices = penman.choose(words, RandomStreams("3"))
         for (left, right), ((own_left, at), (own_right, after)) in zip(
             pairwise(choices), pairwise(letters), strict=True
