@@ -58,7 +58,7 @@ class PenKind:
 
 PENS: dict[Pen, PenKind] = {
     "ballpoint": PenKind(
-        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.25, pressure=0.20, down=0.28, supply=0.14,
+        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.25, pressure=0.22, down=0.34, supply=0.14,
         dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
     ),
     "gel": PenKind(
@@ -66,7 +66,7 @@ PENS: dict[Pen, PenKind] = {
         dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
     ),
     "fountain": PenKind(
-        opacity=0.76, nib=1.08, contrast=1.7, speed_width=0.40, speed_flow=1.2, pressure=0.14, down=0.22, supply=0.24,
+        opacity=0.76, nib=1.08, contrast=1.7, speed_width=0.40, speed_flow=1.2, pressure=0.18, down=0.30, supply=0.24,
         dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
     ),
     "pencil": PenKind(

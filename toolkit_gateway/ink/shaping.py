@@ -24,6 +24,7 @@ MARK_GAP = 0.08  # between a letter and a combining mark
 WORD_GAP = 0.46  # smallest distance between the ink of two words
 THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
 MIN_BORROWED_WIDTH = 0.75  # of a letter of another hand: smallest factor on its width
+_DESCENDER_TOP = -0.1
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
 _CACHED_POINTS = 500_000  # of the shaped words of all hands: about 20 MB; a larger word is not kept
@@ -136,7 +137,7 @@ class Shaper:
         return self._as_written(self.hands[number], glyph, self._fits[number])
 
     def borrow(self, own: Strokes, character: str, lender: str) -> Strokes | None:
-        """Return the letter of another hand, fitted to this hand and to the width of `own`; None if it cannot fit."""
+        """Return the letter of another hand, fitted to this hand and in the place of `own`; None if it cannot fit."""
         hand = load_hand(lender)
         if character not in hand.characters:
             return None
@@ -147,7 +148,7 @@ class Shaper:
         fits = glyph.is_whole and MIN_BORROWED_WIDTH <= factor <= 1 / MIN_BORROWED_WIDTH
         if not fits or (strokes.flags & OUTLINE_FLAG).any():
             return None
-        return replace(strokes, x=own.x.min() + (strokes.x - strokes.x.min()) * factor)
+        return replace(strokes, x=_left_side(own) + (strokes.x - _left_side(strokes)) * factor)
 
     def _as_written(self, hand: Hand, glyph: int, fit: FaceFit | None) -> Strokes:
         strokes, every = hand.glyph(glyph), self._every
@@ -217,6 +218,11 @@ class Shaper:
         head = right.letter_of_point <= right.letter_of_point[0] + 1
         spacing = WORD_GAP + 2 * self.nib
         return min(_needed_shift(_points(left, tail), _points(right, head), left.width, spacing), 1.2)
+
+
+def _left_side(letter: Strokes) -> float:
+    """Return the left side of a letter without its descender, which may be below the letter before."""
+    return float(letter.x[letter.y > _DESCENDER_TOP].min(initial=np.inf))
 
 
 def _points(word: ShapedWord, chosen: Mask) -> _XY:

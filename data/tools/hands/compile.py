@@ -53,7 +53,8 @@ def main() -> None:
 
 def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
     """Write the pack; return the number of glyphs, and the number of glyphs that stay outlines."""
-    cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _OPENTYPE_FEATURES)
+    kept = shaping_font.characters(source.name) - set(map(ord, source.left_out))
+    cut = shaping_font.subset_font(font, kept, _OPENTYPE_FEATURES)
     units, lift = _units_and_lift(cut, source.name)
     to_caps = Affine2D().scale(1 / units).translate(0, lift)
     strokes = {}

@@ -29,6 +29,7 @@ class FontSource:
     added: dict[str, str] = field(default_factory=dict)
     stretched: dict[str, float] = field(default_factory=dict)
     quotes_from_comma: bool = False
+    left_out: str = ""
     digits: float | None = None
 
 

@@ -94,6 +94,43 @@ def test_no_hand_loses_a_letter_of_a_ligature_or_writes_a_capital_twice():
     assert len(checked) >= 10
 
 
+def gap_between(left, right, dx):
+    """Return the narrowest white between two letters, without their bars, dots and accents."""
+    (left_x, left_y, _), (right_x, right_y, _) = (
+        np.concatenate(form.parts[: form.delayed.count(0)]).T for form in (left, right)
+    )
+    height = np.arange(-0.85, 1.3, 0.1)[:, None]
+    ends = np.where(np.abs(left_y - height) < 0.05, left_x, -np.inf).max(axis=1)
+    begins = np.where(np.abs(right_y - height) < 0.05, right_x, np.inf).min(axis=1)
+    return float((begins - ends).min()) + dx
+
+
+def test_no_letter_runs_into_its_neighbour_or_becomes_a_part_of_it():
+    text = "If it spring train until little lot Oxley"
+    for row in catalogue().values():
+        penman = Penman(Shaper(row.script, writer_of(row.script, row.writer, natural=True)))
+        if penman.joined:
+            continue
+        words = [penman.shaper.word(word) for word in text.split()]
+        own = {}
+        for hand, glyph, character, _ in {glyph for word in words for glyph in word.glyphs}:
+            strokes = penman.shaper.letter(hand, glyph)
+            own[hand, glyph] = penman.form_of(parts_of(strokes), strokes.flags.tolist(), character)
+        letters = [(own[at[:2]], x) for word in words for at, x in zip(word.glyphs, word.origin_x, strict=True)]
+        choices = penman.choose(words, RandomStreams("3"))
+        for (left, right), ((own_left, at), (own_right, after)) in zip(
+            pairwise(choices), pairwise(letters), strict=True
+        ):
+            if left.word != right.word:
+                continue
+            pair = f"{left.form.character}{right.form.character} in {row.title}"
+            usual = gap_between(own_left, own_right, after - at)
+            assert gap_between(left.form, right.form, right.x - left.x) > 0.85 * min(usual, 0.24) - 0.02, pair
+            if right.joins and left.form.character in "iu":  # from the top, i and n would make an m
+                leaves = left.form.parts[left.form.delayed.count(0) - 1][-1 - right.junction.cut_tail]
+                assert leaves[1] < penman.x_height / 2, pair
+
+
 def test_the_strokes_of_a_repeated_word_vary():
     for title in ("Molly", "Winters", "Prudence"):
         page = natural_page(title, "weather " * 20)

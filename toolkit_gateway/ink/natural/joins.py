@@ -3,6 +3,8 @@
 A letter is joined to the letter before in one stroke, touches it, or stands apart from it.
 """
 
+from __future__ import annotations
+
 import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,16 +25,18 @@ _BRANCH_GAP, _MAX_POINTS_BACK = 0.08, 25  # largest distance of a branch from a 
 _LINES_AT_FOOT = {"b": 2, "h": 2, "i": 1, "k": 2, "l": 1, "m": 3, "n": 2, "p": 2, "r": 1, "t": 1, "u": 2}
 _FOOT_HEIGHT, _HOOK_HEIGHT = 0.2, 0.3  # the foot of a stem is below the first, the end of its hook below the second
 _MAX_INSET = 0.14  # a join does not use an end that is farther inside the letter
+_STEEP, _BELOW_TOP = 0.8, 0.15  # upward part of the direction of a stem; how far its top may be below that of a letter
+_STEM_WIDTH = 0.08  # two ends on one stem are at most this far apart across the stem
 _SAME_HEIGHT = 0.2  # an exit is compared with ink that is at most this much higher or lower
 _MAX_CUT_TAIL, _MAX_CUT_HEAD = 0.25, 0.2  # length that a join may cut off the exit, and off the entry
 _MAX_RETRACED_LENGTH = 1.0  # longest way back along an entry to its start, if joined farther on
 _MAX_CLOSED_DISTANCE = 0.16  # a joined hand joins over at most this distance
 _MIN_BRIDGE, _MAX_BRIDGE = 0.06, 0.9  # distances over which a print hand may join
 _MAX_ENTRY_HEIGHT = 0.85  # a print hand does not join a higher entry
-_MIN_RIGHTWARD, _LOW_ENTRY = 0.4, 0.5  # of an entry that can follow a turn at a foot: rightward direction, height
 _MIN_BOWL_LENGTH, _MAX_BOWL_GAP = 0.5, 0.17  # of a bowl: smallest length, largest distance of its ends
 _ASCENDERS = "bdfhklt"  # with a join at the top, these would look like other letters
 _MIN_RUN, _MAX_WIDENING = 0.5, 0.18  # smallest run of a join per rise, and how far letters may move apart for it
+_MIN_SHARE_OF_GAP = 0.85  # smallest gap of two letters in other forms, as a share of the gap in the forms of the hand
 _USUAL_GAP = 0.24  # optical kerning makes a wider gap narrower
 _REMOVED_SHARE, _MAX_REMOVED = 0.7, 0.25  # of the excess over the usual gap: share, and largest length
 
@@ -49,21 +53,28 @@ class Letterform:
     has_exit: bool  # whether the last stroke that is not delayed ends where a join may leave
     left: Floats  # (BAND_COUNT,) x of the left side of the ink in each band, inf without ink
     right: Floats  # (BAND_COUNT,) x of the right side, -inf without ink
+    body_left: Floats  # as `left`, without delayed strokes, and only of the ink in the band itself
+    body_right: Floats
+    usual: Letterform | None = None  # the form of the hand itself, if this is another
 
 
 def unjoined_form(character: str, parts: list[Part], flags: list[int]) -> Letterform:
     """Return the form of a character that is never joined: with outlines, a combining mark, or without ink."""
-    return Letterform(character, parts, flags, [0] * len(parts), False, False, *_band_sides(parts))
+    sides = *widen_bands(*_band_sides(parts)), *_band_sides(parts)
+    return Letterform(character, parts, flags, [0] * len(parts), False, False, *sides)
 
 
-def letterform_of(character: str, parts: list[Part], flags: list[int], joined: bool) -> Letterform:
-    """Return the form of a letter, with the strokes in writing order and the ends that joins may use."""
+def letterform_of(character: str, parts: list[Part], flags: list[int], joined: bool, slant: float) -> Letterform:
+    """Return the form of a letter, with the strokes in writing order and the ends that joins may use.
+
+    `slant` is the run over rise of the stems.
+    """
     late = _delayed_kinds(character, parts, flags, joined)
     main, after = ([n for n in range(len(parts)) if bool(late[n]) == is_late] for is_late in (False, True))
     entry: tuple[int, bool] | None = None
     exit_: tuple[int, bool] | None = None
     if unicodedata.category(character)[0] == "L" and not any(flags[n] & DOT_FLAG for n in main):
-        entry, exit_ = _find_entry(parts, main, joined), _find_exit(parts, main)
+        entry, exit_ = _find_entry(parts, main, joined), _find_exit(parts, main, joined, slant)
         if entry == exit_ or _is_foot(character, parts[entry[0]][-1 if entry[1] else 0], [parts[n] for n in main]):
             entry = None
     first = entry[0] if entry else None
@@ -80,7 +91,8 @@ def letterform_of(character: str, parts: list[Part], flags: list[int], joined: b
     new_flags = [_stroke_flags(parts, n, flag) for n, flag in enumerate([*new_flags, *(flags[n] for n in after)])]
     delayed = [0] * len(at_once) + [late[n] for n in after]
     has_exit = exit_ is not None and order[-1] == exit_[0]
-    return Letterform(character, parts, new_flags, delayed, entry is not None, has_exit, *_band_sides(parts))
+    sides = *widen_bands(*_band_sides(parts)), *_band_sides(at_once)
+    return Letterform(character, parts, new_flags, delayed, entry is not None, has_exit, *sides)
 
 
 def _without_lifts(parts: list[Part]) -> list[Part]:
@@ -147,15 +159,30 @@ def _is_foot(character: str, end: Floats, parts: list[Part]) -> bool:
     return bool(end[1] < _FOOT_HEIGHT and new.sum() <= _LINES_AT_FOOT.get(character, 0))
 
 
-def _find_exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:
-    """Return the rightmost end, where a join leaves, as in `_find_entry`; None if ink is much farther right."""
-    ends = [(float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1) if -0.3 < parts[n][end, 1] < 0.8]
+def _find_exit(parts: list[Part], main: list[int], joined: bool, slant: float) -> tuple[int, bool] | None:
+    """Return the rightmost end, where a join leaves, as in `_find_entry`; None if ink is much farther right.
+
+    In a print hand, it is the lower of two ends on a stem: a join at the top would make an i and an n look like an m.
+    """
+    ends = [(n, at_end) for n in main for at_end in (False, True) if -0.3 < parts[n][-at_end, 1] < 0.8]
+    if not joined:
+        ends = [(n, at_end) for n, at_end in ends if not _is_top_of_stem(parts[n], at_end)]
     if not ends:
         return None
-    x, n, at_end = max(ends)
+    lean, width = (0.0, 0.0) if joined else (slant, _STEM_WIDTH)
+    upright = np.array([parts[n][-at_end, 0] - lean * parts[n][-at_end, 1] for n, at_end in ends])
+    on_stem = [ends[k] for k in np.nonzero(upright >= upright.max() - width)[0]]
+    n, at_end = max(on_stem, key=lambda end: (-parts[end[0]][-end[1], 1], end))
+    x, y, _ = parts[n][-at_end]
     points = np.concatenate([parts[k] for k in main])
-    beside = np.abs(points[:, 1] - parts[n][-1 if at_end else 0, 1]) < _SAME_HEIGHT
+    beside = np.abs(points[:, 1] - y) < _SAME_HEIGHT
     return (n, at_end) if x > points[beside, 0].max() - _MAX_INSET else None
+
+
+def _is_top_of_stem(part: Part, at_end: bool) -> bool:
+    """Return whether a stroke ends at its top, steeply upwards."""
+    part = part if at_end else part[::-1]
+    return bool(part[-1, 1] > part[:, 1].max() - _BELOW_TOP and direction(part, True)[1] > _STEEP)
 
 
 def bands_of(y: Floats) -> np.ndarray:
@@ -182,7 +209,7 @@ def _band_sides(parts: list[Part]) -> tuple[Floats, Floats]:
     band = bands_of(y)
     np.minimum.at(left, band, x)
     np.maximum.at(right, band, x)
-    return widen_bands(left, right)
+    return left, right
 
 
 class Junction(NamedTuple):
@@ -206,12 +233,25 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     kern = max(0.0, min_gap - gap) if min_gap else 0.0
     if not min_gap and not joined and gap > _USUAL_GAP:
         kern = -min(_REMOVED_SHARE * (gap - _USUAL_GAP), _MAX_REMOVED) if np.isfinite(gap) else -0.1
+    if not min_gap and not joined:
+        kern = max(kern, _missing_gap(first, second, dx))
     if min_gap or not (first.has_exit and second.has_entry):
         return Junction(kern, False)
     tail = first.parts[first.delayed.count(0) - 1] - np.array([dx + kern, dy, 0.0])
     if joined:
         return _join_by_overlap(tail, second.parts)
     return Junction(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])
+
+
+def _missing_gap(first: Letterform, second: Letterform, dx: float) -> float:
+    """Return how much must be added between two letters so that they are about as far apart as in the hand itself."""
+    wanted = _body_gap(first.usual or first, second.usual or second, dx)
+    return _MIN_SHARE_OF_GAP * min(wanted, _USUAL_GAP) - _body_gap(first, second, dx)
+
+
+def _body_gap(first: Letterform, second: Letterform, dx: float) -> float:
+    """Return the smallest horizontal distance of two letters at any height, without bars, dots and accents."""
+    return float((second.body_left + dx - first.body_right).min())
 
 
 def _join_by_overlap(tail: Part, heads: list[Part]) -> Junction:
@@ -244,10 +284,9 @@ def _is_bowl(part: Part) -> bool:
 def _join_by_bridge(kern: float, tail: Part, head: Part) -> Junction:
     """Join print letters by a curve from exit to entry, unless the entry is too high or far, or the pen must turn back.
 
-    `tail` is relative to the second letter. A few points of the exit may be cut off; then the pen may also turn at the
-    foot of a stem, into an entry as low as that of an e.
+    `tail` is relative to the second letter. A few points of the exit may be cut off.
     """
-    arrive, is_low = direction(head, False), head[0, 1] < _LOW_ENTRY
+    arrive = direction(head, False)
     if head[0, 1] > _MAX_ENTRY_HEIGHT:
         return Junction(kern, False)
     for cut in (0, 2, 4):
@@ -261,13 +300,11 @@ def _join_by_bridge(kern: float, tail: Part, head: Part) -> Junction:
         if not (_MIN_BRIDGE < distance < _MAX_BRIDGE) or apart[0] < max(0.04, 0.99 * _MIN_RUN * abs(apart[1])):
             continue
         heading, leave = apart / distance, direction(end, True)
-        # A turn at the foot of a stem to the top of the next stem would look like a u, so only low entries allow it.
-        turns_at_foot = cut > 0 and leave[1] < -0.5 and end[-1, 1] < 0.3 and arrive[0] > _MIN_RIGHTWARD and is_low
-        if float(leave @ heading) < 0.1 and not turns_at_foot:
+        if float(leave @ heading) < 0.1:
             continue
         # At a downstroke, the pen arrives in the direction of the line and turns there.
         line = bridge(
-            end[-1] - np.array([wider, 0.0, 0.0]), leave * (0.8 if turns_at_foot else 1.0), head[0],
+            end[-1] - np.array([wider, 0.0, 0.0]), leave, head[0],
             arrive if float(arrive @ heading) > 0 else heading,
         )  # fmt: skip
         rest = tail[: len(tail) // 2] - np.array([wider, 0.0, 0.0])

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -88,6 +89,7 @@ class Penman:
     def __init__(self, shaper: Shaper, allographs: Allographs | None = None) -> None:
         self.shaper = shaper
         self.joined = shaper.measures.joined
+        self.slant = shaper.writer.slant + (shaper.measures.slant or 0.0)
         self.habits = shaper.habits
         chosen = allographs or shaper.hands[0].allographs
         number = WRITER_NAMES.index(shaper.writer.name)
@@ -107,7 +109,8 @@ class Penman:
         strokes, character = self.shaper.letter(glyph.hand, glyph.glyph), glyph.character
         names = self._names.get(character, ("",)) if glyph.hand == 0 and glyph.is_whole else ("",)
         drawn = [drawn for name in names if (drawn := self._drawn(strokes, character, name)) is not None]
-        return tuple(self.form_of(parts, flags, character) for parts, flags in drawn)
+        usual = self.form_of(parts_of(strokes), strokes.flags.tolist(), character)
+        return tuple(replace(self.form_of(parts, flags, character), usual=usual) for parts, flags in drawn)
 
     def _drawn(self, own: Strokes, character: str, name: str) -> tuple[list[Part], list[int]] | None:
         """Return parts and flags of a letter in the form of this name; None if a thinned letter does not allow it."""
@@ -125,7 +128,8 @@ class Penman:
         if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
             return unjoined_form(character, parts, flags)
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
-        return letterform_of(written, [self._scale_by_habits(part, written) for part in parts], flags, self.joined)
+        scaled = [self._scale_by_habits(part, written) for part in parts]
+        return letterform_of(written, scaled, flags, self.joined, self.slant)
 
     def _scale_by_habits(self, part: Part, character: str) -> Part:
         if character.isdigit():
