@@ -148,6 +148,7 @@ def test_rows_can_be_sorted_and_filtered(explorer: Page) -> None:
     expect(page.locator("[aria-label=Rows] tbody tr").first).to_contain_text("35.6")
 
 
+@pytest.mark.long
 def test_every_control_by_keyboard(explorer: Page) -> None:
     page = explorer
 
