@@ -277,7 +277,7 @@ def _read_jobs(jobs: SimpleQueue[Any]) -> None:
             jobs.put(pickle.load(sys.stdin.buffer))
     except EOFError:
         _end_with_parent()
-    except BaseException:  # no memory for the job, or it cannot be unpickled
+    finally:  # no memory for the job, or it cannot be unpickled
         os._exit(1)
 
 
