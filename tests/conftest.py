@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -127,6 +128,11 @@ def raw_call(base_url: str, method: str, target: str, body: bytes = b"", headers
     status, *lines = top.decode("latin-1").split("\r\n")
     pairs = (line.partition(": ") for line in lines)
     return RawReply(int(status.split()[1]), {name.lower(): value for name, _, value in pairs}, payload)
+
+
+def gateway_threads() -> set[threading.Thread]:
+    """Return the threads that gateways started; the pool of an event loop that runs elsewhere is nobody's fault."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("gateway")}
 
 
 def operator_of(gateway: Gateway) -> OperatorClient:

@@ -19,17 +19,13 @@ from pathlib import Path
 import pytest
 
 import toolkit
-from tests.conftest import ROOT, raw_call
+from tests.conftest import ROOT, gateway_threads, raw_call
 from tests.mail_server import eventually
 from toolkit.errors import CannotServe, CannotStop, Conflict, StoreUnavailable, Unreachable
 from toolkit_gateway import Gateway
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.http.limits import LIMITS
 from toolkit_gateway.runtime import Timings
-
-
-def own_threads() -> set[str]:
-    return {t.name for t in threading.enumerate() if t is not threading.main_thread()}
 
 
 def open_files() -> int:
@@ -47,10 +43,10 @@ def test_start_and_stop_leave_no_thread_file_or_socket(tmp_path: Path) -> None:
             raw_call(gateway.base_url, "GET", "/get/latest/dweet/for/kitchen")
 
     one_life(0)
-    threads, files = own_threads(), open_files()
+    threads, files = gateway_threads(), open_files()
     for number in range(1, 6):
         one_life(number)
-    assert own_threads() == threads
+    assert gateway_threads() <= threads
     assert open_files() <= files
 
 
@@ -67,11 +63,12 @@ def test_stop_twice_is_allowed_and_repr_says_stopped() -> None:
 
 
 def test_failed_start_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
-    before = own_threads()
+    before = gateway_threads()
     with Gateway(tmp_path, locks={"l": "the-key-of-the-lock"}):
         with pytest.raises(StoreUnavailable, match="is in use by a gateway of this process: stop that"):
             Gateway(tmp_path)
-        assert sorted(name for name in own_threads() if name.startswith("gateway-store")) == ["gateway-store-reads"]
+        names = [thread.name for thread in gateway_threads() if thread.name.startswith("gateway-store")]
+        assert names == ["gateway-store-reads"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CannotServe, match=rf"cannot listen on 127\.0\.0\.1:{port}: it is in use"):
@@ -81,7 +78,7 @@ def test_failed_start_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> Non
     for host in ("192.0.2.1", "no such host.invalid"):
         with pytest.raises(CannotServe, match="not this machine's address"):
             Gateway(host=host, exposed=True)
-    assert own_threads() == before
+    assert gateway_threads() <= before
     with Gateway(tmp_path, locks={"l": "the-key-of-the-lock"}):
         pass
 
@@ -154,13 +151,13 @@ def test_slow_start_is_awaited_and_endless_stop_raises(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(DweetService, "open", open_slowly)
     monkeypatch.setattr(DweetService, "close", close_late)
-    before = set(threading.enumerate())
+    before = gateway_threads()
     gateway = Gateway(timings=Timings(stop=0.05))
     assert raw_call(gateway.base_url, "GET", "/get/stats").status == 200
     with pytest.raises(CannotStop, match="did not end within"):
         gateway.close()
     release.set()
-    eventually(lambda: before.issuperset(threading.enumerate()))
+    eventually(lambda: gateway_threads() <= before)
     gateway.close()
 
 

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import psutil
 
+from tests.conftest import gateway_threads
 from tests.handwriting_service import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit_gateway import Gateway
@@ -32,7 +32,7 @@ def ended(pids: set[int]) -> bool:
 
 
 def test_rendering_process_starts_crashes_is_replaced_and_ends() -> None:
-    before, threads = children(), set(threading.enumerate())
+    before, threads = children(), gateway_threads()
     with Gateway(config={"handwriting": {"renderers": 2}}) as gateway:
         service = Service(gateway.base_url)
         service.get("/handwritings")
@@ -56,7 +56,7 @@ def test_rendering_process_starts_crashes_is_replaced_and_ends() -> None:
         workers = children() - before
         assert len(workers) <= 2, "renders at once are bounded"
     assert ended(workers)
-    assert not set(threading.enumerate()) - threads
+    assert gateway_threads() <= threads
 
 
 def test_renderers_end_with_a_gateway_that_is_killed() -> None:

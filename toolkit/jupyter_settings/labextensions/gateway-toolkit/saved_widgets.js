@@ -15,7 +15,8 @@
 
   // Pictures of elements, and texts as gzip in base64.
   const pictures = (() => {
-    const SKIPPED = /^(animation|transition|transform-origin|perspective-origin|cursor)/;
+    // The last are the variables of JupyterLab, two of three properties of each element; their values are in the others.
+    const SKIPPED = /^(animation|transition|transform-origin|perspective-origin|cursor|--)/;
     const MOST_PIXELS = 4000; // height
 
     // Return an image of an element: a copy with all of its styles inside, in an SVG that the browser draws.
@@ -25,8 +26,10 @@
       const plain = document.createElement("div");
       plain.style.all = "initial";
       document.body.append(plain);
-      const content = new XMLSerializer().serializeToString(copyOf(element, getComputedStyle(plain)));
+      const style = getComputedStyle(plain), names = [...style].filter(name => !SKIPPED.test(name));
+      const initial = names.map(name => [name, style.getPropertyValue(name)]);
       plain.remove();
+      const content = new XMLSerializer().serializeToString(copyOf(element, initial));
       const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${canvas.width}" height="${canvas.height}">` +
         `<foreignObject width="100%" height="100%">${content.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "")}</foreignObject></svg>`;
       const image = new Image();
@@ -39,7 +42,10 @@
       return canvas;
     }
 
-    function copyOf(element, plain) {
+    // Return a copy of what can be seen of an element, with its own values of the `initial` properties.
+    function copyOf(element, initial) {
+      const isHidden = element.matches("option") ? !element.selected && !isList(element.closest("select")) : !element.checkVisibility();
+      if (isHidden || element.matches("script, style")) return document.createTextNode("");
       const style = getComputedStyle(element), isPicture = element.matches("canvas, img");
       const copy = isPicture ? document.createElement("img") : element.cloneNode(false);
       if (isPicture) copy.src = dataOf(element);
@@ -48,15 +54,17 @@
         copy.toggleAttribute("checked", element.checked);
       }
       if (element.matches("option")) copy.toggleAttribute("selected", element.selected);
-      if (element.matches("script, style") || style.display === "none") return document.createTextNode("");
-      const differs = [...style].filter(name => !SKIPPED.test(name) && style.getPropertyValue(name) !== plain.getPropertyValue(name));
-      copy.setAttribute("style", `all:initial;${differs.map(name => `${name}:${style.getPropertyValue(name)}`).join(";")}`);
+      const values = initial.map(([name, before]) => [name, before, style.getPropertyValue(name)]);
+      const own = values.filter(([, before, value]) => value !== before).map(([name, , value]) => `${name}:${value}`);
+      copy.setAttribute("style", `all:initial;${own.join(";")}`);
       if (element.matches("textarea")) copy.textContent = element.value;
       else if (!isPicture)
         for (const child of element.childNodes)
-          copy.append(child.nodeType === Node.ELEMENT_NODE ? copyOf(child, plain) : child.cloneNode());
+          copy.append(child.nodeType === Node.ELEMENT_NODE ? copyOf(child, initial) : child.cloneNode());
       return copy;
     }
+
+    const isList = select => select.multiple || select.size > 1;
 
     function dataOf(element) {
       if (element.matches("canvas")) return element.width && element.height ? element.toDataURL() : "";
