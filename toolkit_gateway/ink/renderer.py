@@ -34,6 +34,7 @@ _MISSING_CHARACTERS = "text has characters this handwriting cannot write"
 
 MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points
 MAX_POINTS_OTHER_PENS = 450_000  # as MAX_POINTS, for all pens but plain: they take more memory
+MIN_LAST_LINES = 4  # of the last page of a letter: the closing, the signature and two lines of text
 _HIDDEN_BELOW = 3.0  # cap heights; ink of a line with its baseline this far below the page does not reach the page
 
 
@@ -125,17 +126,24 @@ def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> tupl
 
 
 def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
-    """Yield the layout of each page; empty lines at the beginning of a page are dropped."""
+    """Yield the layout of each page; empty lines at the beginning of a page are dropped.
+
+    The last page has at least `MIN_LAST_LINES` lines with text, so that no signature stands alone on it.
+    """
     _, depth = ink_reach(shaper)
     below = (depth + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
     margin = parameters.effective_margin
     lowest = (parameters.height or DEFAULT_HEIGHT) - margin.top - margin.bottom - below
+    with_text = [line for line, text in enumerate(layout.line_texts) if text]
+    company = with_text[-MIN_LAST_LINES] if len(with_text) >= MIN_LAST_LINES else 0
     first = page = 0
     while first < layout.line_count:
         baseline = place_baselines(parameters, shaper, layout.line_count - first, _noise_of(parameters, shaper, page))
         last = first + int(np.searchsorted(baseline, lowest, side="right"))
         if last == first:
             raise InvalidParameters([Problem("handwriting_size", _NO_LINE_FITS)])
+        if first < company < last < layout.line_count:
+            last = company
         yield layout.lines_between(first, last)
         first, page = last, page + 1
         while first < layout.line_count and not layout.line_texts[first]:

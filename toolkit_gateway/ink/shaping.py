@@ -13,7 +13,16 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit_gateway.ink.catalogue import Writer, habits_of
-from toolkit_gateway.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, spellings
+from toolkit_gateway.ink.hand import (
+    REDRAWN,
+    FaceFit,
+    Hand,
+    PlacedGlyph,
+    curly_quotes,
+    fallback_chain,
+    load_hand,
+    spellings,
+)
 from toolkit_gateway.ink.random_streams import Floats, Integers
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 
@@ -23,8 +32,9 @@ MOTION_ALLOWANCE = 0.06  # times the writer's shake, added to PUNCTUATION_GAP fo
 MARK_GAP = 0.08  # between a letter and a combining mark
 WORD_GAP = 0.46  # smallest distance between the ink of two words
 THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
-MIN_BORROWED_WIDTH = 0.75  # of a letter of another hand: smallest factor on its width
+MIN_BORROWED_SIZE, MAX_BORROWED_WIDTH = 0.75, 1.15  # of a letter of another hand: limits of the factors on its size
 _DESCENDER_TOP = -0.1
+_OVERSHOOT, _ASCENDER = 0.03, 0.12  # a round letter rises so far above the x-height; an ascender rises farther
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
 _CACHED_POINTS = 500_000  # of the shaped words of all hands: about 20 MB; a larger word is not kept
@@ -137,18 +147,37 @@ class Shaper:
         return self._as_written(self.hands[number], glyph, self._fits[number])
 
     def borrow(self, own: Strokes, character: str, lender: str) -> Strokes | None:
-        """Return the letter of another hand, fitted to this hand and in the place of `own`; None if it cannot fit."""
+        """Return the letter of another hand, fitted to this hand and in the place of `own`; None if it cannot fit.
+
+        A small letter gets the x-height of this hand and the ascender of `own`; other characters get the height of
+        `own`.
+        """
         hand = load_hand(lender)
         if character not in hand.characters:
             return None
-        glyph = hand.shape(character)[0]
-        strokes = self._as_written(hand, glyph.glyph_id, FaceFit.of(hand.measures, self.measures))
-        width = float(np.ptp(strokes.x)) if len(strokes.x) else 0.0
-        factor = float(np.ptp(own.x)) / width if width else 0.0
-        fits = glyph.is_whole and MIN_BORROWED_WIDTH <= factor <= 1 / MIN_BORROWED_WIDTH
-        if not fits or (strokes.flags & OUTLINE_FLAG).any():
+        glyph, fit = hand.shape(character)[0], FaceFit.of(hand.measures, self.measures)
+        is_small = character.islower()
+        if fit and not is_small:
+            fit = replace(fit, x_height=1.0, target=1.0)
+        strokes = self._as_written(hand, glyph.glyph_id, fit)
+        if not glyph.is_whole or not len(strokes.x) or (strokes.flags & OUTLINE_FLAG).any():
             return None
-        return replace(strokes, x=_left_side(own) + (strokes.x - _left_side(strokes)) * factor)
+        level = fit.target if fit and is_small else 0.0
+        above = np.maximum(strokes.y - level, 0.0)
+        higher = max(float(own.y.max()) - level, _OVERSHOOT) / max(float(above.max()), _OVERSHOOT)
+        wider = float(np.ptp(own.x)) / max(float(np.ptp(strokes.x)), 1e-9)
+        if not all(MIN_BORROWED_SIZE <= size <= 1 / MIN_BORROWED_SIZE for size in (wider, 1.0 if is_small else higher)):
+            return None
+        if is_small and above.max() < _ASCENDER:
+            higher = 1.0
+        x = _left_side(own) + (strokes.x - _left_side(strokes)) * min(wider, MAX_BORROWED_WIDTH)
+        return replace(strokes, x=x, y=strokes.y + above * (higher - 1))
+
+    def redrawn(self, letter: str) -> Strokes | None:
+        """Return a letter of this hand as it was redrawn for natural writing; None if it was not."""
+        hand = self.hands[0]
+        glyph = hand.shape(chr(REDRAWN + ord(letter)))[0] if letter in hand.redrawn else None
+        return self._as_written(hand, glyph.glyph_id, None) if glyph else None
 
     def _as_written(self, hand: Hand, glyph: int, fit: FaceFit | None) -> Strokes:
         strokes, every = hand.glyph(glyph), self._every

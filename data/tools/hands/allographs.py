@@ -16,7 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from data.tools.hands.legibility import Alphabet
-from data.tools.hands.sources import sources
+from data.tools.hands.sources import FontSource, sources
 from toolkit_gateway.ink.catalogue import WRITERS, writer_of
 from toolkit_gateway.ink.hand import PACKS_DIR, Allographs, load_hand
 from toolkit_gateway.ink.natural.edits import EDITS
@@ -34,10 +34,11 @@ _JOINED_PAIRS = (  # in print hands, no other pairs are joined
     "th", "he", "in", "er", "an", "re", "en", "at", "ou", "ed", "or", "es", "ar", "te", "ti", "ll", "le", "ss", "ea",
     "oo", "me", "ne", "un", "ai", "ce", "ur",
 )  # fmt: skip
+_LEAST_LEAD = -0.03  # in similarity; below it, a letter of the hand reads as another, and is not written
 _MAX_MORE_ALIKE, _ALIKE = 0.02, 0.8  # a join may make a pair so much more similar to one letter, or if it is not above
-#: Changes of each letter, and by how much they change its counters.
+#: Changes of each letter, and by how much they change its counters. An a with an open bowl would be a u, a d two letters.
 _CHANGES = {
-    "a": ("-open bowl",), "d": ("-open bowl", "-close loop"), "f": ("-raise bar", "-lower bar", "-close loop"),
+    "d": ("-close loop",), "f": ("-raise bar", "-lower bar", "-close loop"),
     "g": ("-open bowl", "-open tail", "-looped tail"), "h": ("-close loop", "-retrace stem"),
     "j": ("-straight tail", "-open tail", "-looped tail"), "k": ("-close loop", "-retrace stem"), "l": ("-close loop",),
     "m": ("-retrace stem",), "n": ("-retrace stem",), "o": ("-open bowl",), "p": ("-retrace stem",),
@@ -52,19 +53,20 @@ _COUNTERS_ADDED = {
 
 
 def main() -> None:
-    scripts = [source.name for source in sources() if source.titles]
-    chosen = {script: choose(script, scripts) for script in tqdm(scripts, desc="allographs")}
+    written = [source for source in sources() if source.titles]
+    chosen = {source.name: choose(source, written) for source in tqdm(written, desc="allographs")}
     for script, allographs in chosen.items():
         _store(script, allographs)
 
 
-def choose(script: str, scripts: Iterable[str]) -> Allographs:
-    shaper = Shaper(script, writer_of(script, 0, natural=True))
-    penman = Penman(shaper, Allographs())
-    measures = [load_hand(name).measures for name in scripts if name != script]
-    lenders = [other.name for other in measures if other.joined == penman.joined and other.name not in CAPITAL_HANDS]
-    borrowed, changed = _legible_forms(penman, lenders)
-    forms = tuple(_forms_of_writer(script, number, borrowed, changed) for number in range(len(WRITERS)))
+def choose(source: FontSource, others: Iterable[FontSource]) -> Allographs:
+    script = source.name
+    penman = Penman(Shaper(script, writer_of(script, 0, natural=True)), Allographs())
+    kept_from = {other.name for other in others if other.joined != source.joined} | CAPITAL_HANDS | {script}
+    borrowed, changed, illegible = _legible_forms(penman, [other for other in others if other.name not in kept_from])
+    replaced = {letter: "" for letter in {*source.unclear, *illegible} if borrowed.get(letter)}
+    replaced |= dict.fromkeys(source.redrawn, "=")
+    forms = tuple(_forms_of_writer(script, number, borrowed, changed, replaced) for number in range(len(WRITERS)))
     if penman.joined:
         return Allographs(forms)
     writers = (Shaper(script, writer_of(script, number, natural=True)) for number in range(len(WRITERS)))
@@ -80,10 +82,16 @@ def _store(script: str, allographs: Allographs) -> None:
     np.savez_compressed(path, **{**arrays, "allographs": np.frombuffer(text, np.uint8)})
 
 
-def _legible_forms(penman: Penman, lenders: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return for each letter the hands that have a legible form for it, and the names of the legible changes."""
+def _legible_forms(
+    penman: Penman, lenders: list[FontSource]
+) -> tuple[dict[str, list[str]], dict[str, list[str]], set[str]]:
+    """Return for each letter the hands with a legible form for it, and the legible changes; and the illegible letters.
+
+    A letter of the hand is illegible if it is clearly less similar to this letter of all hands than to another letter.
+    """
     borrowed: dict[str, list[str]] = {}
     changed: dict[str, list[str]] = {}
+    illegible: set[str] = set()
     for group in GROUPS:
         own = {letter: strokes for letter in group if (strokes := _drawn(penman, letter)) is not None}
         if not own:
@@ -92,6 +100,7 @@ def _legible_forms(penman: Penman, lenders: list[str]) -> tuple[dict[str, list[s
         offers = {letter: _offers(penman, letter, own[letter], lenders) for letter in own}
         shades = {letter: alphabet.shades_of([strokes for _, strokes in offers[letter]]) for letter in own}
         usual = np.stack([_mean(np.vstack([alphabet.shades[n], shades[c]])) for n, c in enumerate(own)])
+        illegible |= {letter for letter, lead in alphabet.leads(usual).items() if lead < _LEAST_LEAD}
         for letter, drawn in own.items():
             readable = alphabet.reads_as(letter, shades[letter], usual)
             borrowed[letter] = [donor for (donor, _), good in zip(offers[letter], readable, strict=True) if good]
@@ -106,7 +115,7 @@ def _legible_forms(penman: Penman, lenders: list[str]) -> tuple[dict[str, list[s
                 for (name, _), good, count in zip(tried, legible, parts[1:], strict=True)
                 if good and (name != "-close loop" or count == parts[0] + 1)
             ]
-    return borrowed, changed
+    return borrowed, changed, illegible
 
 
 def _drawn(penman: Penman, letter: str) -> Strokes | None:
@@ -118,15 +127,16 @@ def _drawn(penman: Penman, letter: str) -> Strokes | None:
     return strokes if len(strokes.x) and not (strokes.flags & OUTLINE_FLAG).any() else None
 
 
-def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[str]) -> list[tuple[str, Strokes]]:
-    """Return the letter of each other hand, fitted to this hand.
+def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[FontSource]) -> list[tuple[str, Strokes]]:
+    """Return the letter of each other hand in which it is clear, fitted to this hand.
 
     The small letters of joined hands are not exchanged: their first and last strokes fit the letters of their own hand.
     A hand that writes capitals instead of small letters takes no small letters.
     """
     if letter.islower() and (penman.joined or penman.writes_capitals):
         return []
-    offers = [(lender, penman.shaper.borrow(own, letter, lender)) for lender in lenders]
+    clear = [lender.name for lender in lenders if letter not in {*lender.unclear, *lender.redrawn}]
+    offers = [(lender, penman.shaper.borrow(own, letter, lender)) for lender in clear]
     return [(lender, strokes) for lender, strokes in offers if strokes is not None and len(strokes.length)]
 
 
@@ -143,19 +153,23 @@ def _mean(shades: Floats) -> Floats:
 
 
 def _forms_of_writer(
-    script: str, number: int, borrowed: dict[str, list[str]], changed: dict[str, list[str]]
+    script: str, number: int, borrowed: dict[str, list[str]], changed: dict[str, list[str]], replaced: dict[str, str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the names of the forms of each letter; every writer borrows from other hands first."""
+    """Return the names of the forms of each letter; every writer borrows from other hands first.
+
+    `replaced` has the letters that the hand does not write as in the font: "=" if they are redrawn, else "".
+    """
 
     def turn(lender: str) -> str:
         return hashlib.sha256(f"{script} {number} {lender}".encode()).hexdigest()
 
     forms = {}
-    for letter, offers in borrowed.items():
-        taken = sorted(offers, key=turn)[:MAX_BORROWED]
-        drawn = ["", *taken] if number == 0 or letter not in _FIRST_FROM_OTHERS else [*taken, ""]
-        forms[letter] = tuple([*drawn, *changed[letter]][:MAX_FORMS])
-    return {letter: names for letter, names in forms.items() if len(names) > 1}
+    for letter in {**borrowed, **replaced}:
+        taken = sorted(borrowed.get(letter, []), key=turn)[:MAX_BORROWED]
+        own = [replaced.get(letter, "")] if replaced.get(letter) != "" else []
+        drawn = [*own, *taken] if number == 0 or letter not in _FIRST_FROM_OTHERS else [*taken, *own]
+        forms[letter] = tuple([*drawn, *([] if letter in replaced else changed[letter])][:MAX_FORMS])
+    return {letter: names for letter, names in forms.items() if names != ("",)}
 
 
 def _clear_joins(penman: Penman) -> frozenset[str]:

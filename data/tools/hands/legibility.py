@@ -67,6 +67,16 @@ class Alphabet:
         """Return one row for each form; the product of two rows is their similarity."""
         return pictures_of(forms, *self._pen)[2] if forms else self.shades[:0]
 
+    def leads(self, usual: Floats) -> dict[str, float]:
+        """Return for each letter of the hand how much more similar it is to itself in all hands than to any other.
+
+        `usual` has one picture for each letter, as all hands draw it.
+        """
+        alike = self.shades @ usual.T
+        own = alike.diagonal().copy()
+        np.fill_diagonal(alike, -1.0)
+        return dict(zip(self._letters, (own - alike.max(axis=1)).tolist(), strict=True))
+
     def reads_as(self, character: str, shades: Floats, usual: Floats) -> list[bool]:
         """Return for each of the pictures `shades` whether it is read as `character`.
 

@@ -26,6 +26,8 @@ class FontSource:
     dots_moved: dict[str, float] = field(default_factory=dict)
     replaced: dict[str, str] = field(default_factory=dict)
     drawn: dict[str, str] = field(default_factory=dict)
+    redrawn: dict[str, str] = field(default_factory=dict)
+    unclear: str = ""
     added: dict[str, str] = field(default_factory=dict)
     stretched: dict[str, float] = field(default_factory=dict)
     quotes_from_comma: bool = False

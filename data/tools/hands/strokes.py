@@ -217,7 +217,9 @@ def _smooth(points: Floats, closed: bool) -> Floats:
     head = 2 * points[0] - points[1 : reach + 1][::-1]  # odd reflection keeps the ends in place
     tail = 2 * points[-1] - points[-reach - 1 : -1][::-1]
     extended = np.vstack([head, points, tail])
-    return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, _SMOOTHING_DEVIATION, axis=0)[reach:-reach]))
+    smooth: Floats = ndimage.gaussian_filter1d(extended, _SMOOTHING_DEVIATION, axis=0)[reach:-reach]
+    smooth[:, 2] = np.abs(smooth[:, 2])  # a reflected radius may be below 0
+    return smooth
 
 
 def _in_writing_direction(points: Floats, flags: int) -> Line:

@@ -26,7 +26,7 @@ from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.ink.catalogue import Handwriting, catalogue
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import RGB, Margin, Parameters
-from toolkit_gateway.ink.renderer import draw, render, write_pages
+from toolkit_gateway.ink.renderer import MIN_LAST_LINES, draw, render, write_pages
 
 SENTENCES = (
     "Yesterday the ferry brought a big yellow dog, two trunks of old books and a piano for the schoolmaster.",
@@ -57,14 +57,14 @@ def pages_of(parameters: Parameters) -> Iterator[Page]:
     return write_pages(parameters)[1]
 
 
-def faults(page: Page, parameters: Parameters, is_last: bool) -> list[str]:
-    """Return what is wrong with a page: ink in a margin, room for another line, or lines that meet."""
+def faults(page: Page, parameters: Parameters, room: int) -> list[str]:
+    """Return what is wrong with a page: ink in a margin, room for more lines than `room`, or lines that meet."""
     found = []
     left, top, right, bottom = ink_box(page)
     if min(left, top, page.width - right, page.height - bottom) < EDGE - 3 or page.cut_line is not None:
         found.append(f"ink at {left, top, right, bottom}")
     pitch = float(np.diff(page.baseline).max()) if len(page.baseline) > 1 else 0.0
-    if not is_last and page.height - EDGE - page.baseline[-1] > 2 * pitch:
+    if page.height - EDGE - page.baseline[-1] > (2 + room) * pitch:
         found.append("there is room for another line")
     met = lines_that_meet(page, parameters)
     return found + ([f"{met} pixels of two lines"] if met else [])
@@ -85,8 +85,9 @@ def lines_that_meet(page: Page, parameters: Parameters) -> int:
 def check_letter(parameters: Parameters) -> list[str]:
     hand = parameters.handwriting
     pages = list(pages_of(parameters))
+    room = [0] * (len(pages) - 2) + [MIN_LAST_LINES, 999]  # the last but one may leave lines to the last
     found = [f"{hand.title}, page {n}: {fault}" for n, page in enumerate(pages, 1)
-             for fault in faults(page, parameters, n == len(pages))]  # fmt: skip
+             for fault in faults(page, parameters, room[n - 1 - len(pages)])]  # fmt: skip
     done = render(parameters)
     read = pypdfium2.PdfDocument(done.data)
     text = " ".join(page.get_textpage().get_text_range() for page in read)
@@ -124,6 +125,14 @@ def test_a_page_never_begins_with_an_empty_line() -> None:
     for page in pages_of(replace(parameters, text="\n\n\nDear Ada\n\n" + text + "\n\n\n")):
         lines = page.layout.line_texts
         assert lines[0] or lines[:4] == ["", "", "", "Dear Ada"]
+
+
+def test_a_signature_is_never_alone_on_the_last_page() -> None:
+    parameters = of(handwriting("Winters"), 0, width=100 * MM, height=80 * MM)
+    for lines in range(1, 12):
+        *others, last = pages_of(replace(parameters, text="A line of text\n" * lines + "\nYours ever,\nMargaret"))
+        assert [line for page in [*others, last] for line in page.layout.line_texts if line][-1] == "Margaret"
+        assert not others or sum(map(bool, last.layout.line_texts)) >= MIN_LAST_LINES
 
 
 def test_line_variance_keeps_lines_of_a_letter_apart() -> None:

@@ -207,6 +207,30 @@ def test_joins_and_dots_of_difficult_letters():
     assert all(sum(late > 0 for late in form.delayed) == 1 for form in serifs), "the serif of an i is no dot"
 
 
+def test_a_letter_that_reads_as_another_is_not_written():
+    for script, letters in (("larkin", "ufwx"), ("squire", "nrsDI"), ("mathilde", "bpr"), ("cassidy", "h")):
+        penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
+        for letter in letters:
+            [glyph] = penman.shaper.word(letter).glyphs
+            of_font = penman.shaper.letter(glyph.hand, glyph.glyph)
+            own = penman.form_of(parts_of(of_font), of_font.flags.tolist(), letter)
+            lengths = [sum(map(len, form.parts)) for form in penman.forms(glyph)]
+            assert sum(map(len, own.parts)) not in lengths, (script, letter)
+
+
+def test_marks_and_ascenders_are_large_enough_to_read():
+    for script in ("cassidy", "draper", "kingsley", "evangeline", "tilak", "linden"):
+        penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
+
+        def tops(character, penman=penman):
+            [glyph] = penman.shaper.word(character).glyphs
+            return [np.concatenate(form.parts)[:, 1] for form in penman.forms(glyph)]
+
+        assert np.ptp(tops(",")[0]) > 0.2, script
+        assert min(y.max() for y in tops("h")) > 1.35 * penman.x_height, script
+        assert min(y.max() for letter in "OSUCZ" for y in tops(letter)) > 0.85, script
+
+
 def test_dots_keep_clear_of_the_letters_of_their_word():
     page = natural_page("Bailey", "with liked twice miles little " * 8)
     near = []

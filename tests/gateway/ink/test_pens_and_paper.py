@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pypdf
@@ -23,6 +24,7 @@ from toolkit_gateway.ink.renderer import write_pages
 REAL_PENS = [pen for pen in PENS if pen != "plain"]
 SHEETS = [paper for paper in PAPERS if paper != "none"]
 INK = RGB(20, 30, 90)
+LETTER_SIZE: dict[str, Any] = {"handwriting_size": 24.0, "natural": True, "width": 900.0}
 
 
 def alpha(done: Handwritten) -> np.ndarray:
@@ -58,9 +60,12 @@ def test_a_pen_changes_the_density_of_the_ink_only(molly: Handwriting, pen: Pen)
     ("pen", "least"), [("ballpoint", 0.15), ("fountain", 0.15), ("pencil", 0.16), ("gel", 0.055), ("felt", 0.055)]
 )
 def test_density_varies_along_strokes_at_letter_size(winters: Handwriting, pen: Pen, least: float) -> None:
-    seen = alpha(written(winters, LETTER, "png", pen=pen, handwriting_size=24.0, natural=True, width=900.0))
-    middle = seen[(seen == thickened(seen)) & (seen > 40)]  # of lines, which are two or three pixels wide
-    assert middle.std() / middle.mean() > least
+    spread = []
+    for seed in range(5):  # a page has few long strokes, so one alone may be much more even than others
+        seen = alpha(written(winters, LETTER[:60], "png", seed + 1, pen=pen, **LETTER_SIZE))
+        middle = seen[(seen == thickened(seen)) & (seen > 40)]  # of lines, which are two or three pixels wide
+        spread.append(middle.std() / middle.mean())
+    assert np.mean(spread) > least
 
 
 @pytest.mark.parametrize("pen", ["ballpoint", "pencil"])

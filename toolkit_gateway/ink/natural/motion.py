@@ -16,6 +16,7 @@ DOT_GAP = 0.07  # wanted between a dot and the ink of other letters
 BAR_SPREAD, BAR_TURN = 0.25, 0.06  # standard deviations of length and slope of a bar
 MISPLACED_BARS, MISPLACEMENT = 0.05, 0.3  # share of misplaced bars; they move right by this share of their length
 MAX_BAR_LENGTH = 0.7  # cap heights; a bar may also be as long as in the font
+MIN_BAR_LENGTH = 0.65  # x-heights; with a shorter bar, a t looks like an l
 DOT_SPREAD, DOT_RISE, MAX_DOT_SHIFT = 0.10, 0.06, 0.4  # x-heights; a dot moves left by at most half of MAX_DOT_SHIFT
 HASTY_PASSES = 4  # rounds of smoothing of letters that are written in haste
 _WORD_DISTANCE = 8.0  # cap heights between words, while all words are on one axis
@@ -64,7 +65,7 @@ def _move_delayed(draft: Draft, penman: Penman, noise: RandomStreams) -> None:
             y += dot_rise[letter]
             x += _clear_shift(x, y, draft, letter, float(dot_shift[letter]), penman)
         elif draft.choices[letter].form.character != "x":
-            _move_bar(x, y, draft, letter, *bar_changes[:, letter].tolist())
+            _move_bar(x, y, draft, letter, penman.x_height, *bar_changes[:, letter].tolist())
 
 
 def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float, penman: Penman) -> float:
@@ -81,7 +82,9 @@ def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float,
     return float(shifts[np.lexsort((np.abs(shifts - wanted), -clear))[0]])
 
 
-def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, factor: float, slope: float, shift: float) -> None:
+def _move_bar(
+    x: Floats, y: Floats, draft: Draft, letter: int, x_height: float, factor: float, slope: float, shift: float
+) -> None:
     """Multiply the length of a bar, give the bar a slope, and move it right by the share `shift` of its length."""
     choice, word = draft.choices[letter], draft.word_of_letter
     left, right = float(x.min()), float(x.max())
@@ -94,6 +97,7 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, factor: float, sl
     elif choice.bar == "right" and y.mean() > 0.7:  # a lower bar would cross out the next letter
         right += 0.8 * choice.spacing
     length = min((right - left) * factor, max(right - left, MAX_BAR_LENGTH))
+    length = max(length, MIN_BAR_LENGTH * x_height)
     middle = (left + right) / 2
     begin, end = middle + length * (shift - 0.5), middle + length * (shift + 0.5)
     # A bar above the neighbouring letter would cross out that letter, or look like an accent on it.

@@ -13,7 +13,7 @@ import numpy as np
 from toolkit_gateway.ink.catalogue import WRITERS
 from toolkit_gateway.ink.hand import Allographs
 from toolkit_gateway.ink.natural.edits import EDITS
-from toolkit_gateway.ink.natural.joins import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
+from toolkit_gateway.ink.natural.joins import BAR, Junction, Letterform, bands_of, letterform_of, meet, unjoined_form
 from toolkit_gateway.ink.natural.parts import Part, parts_of
 from toolkit_gateway.ink.random_streams import Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
@@ -23,8 +23,15 @@ WRITER_NAMES = [writer.name for writer in WRITERS]
 BLEND_LENGTH = 0.3  # cap heights from a join, over which both pieces bend towards each other
 _FORM_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # relative frequencies of the forms of a letter, most frequent first
 _MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script has capitals instead of small letters
+_COMMON_LETTERS = "etaoinshrdlu"
 _LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
 _NEAR_LETTERS = 24  # letters on each side that may be near: more than fit into a cap height
+_LOW_MARKS = frozenset(",.;")
+_LARGEST_DOT = 0.06  # cap heights
+_MIN_CAPITAL = 0.86  # cap heights; lower capitals, which would look like small letters, are stretched to it
+_MIN_ASCENDER_RISE = 0.42  # x-heights, by which b, d, h, k and l rise at least above the x-height
+#: Smallest height of marks that would look like a stop or a speck: in cap heights, and in x-heights.
+_MARK_SIZES = {",": (0.22, 0.42), ";": (0.22, 0.42)} | dict.fromkeys("‘’“”", (0.19, 0.28))
 _SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
 
 
@@ -96,6 +103,7 @@ class Penman:
         self._names, self._clear_joins = chosen.forms[number], chosen.joins[number]
         x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
+        self.letter_width = float(np.mean([shaper.word(letter).width for letter in _COMMON_LETTERS]))
         self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
@@ -108,8 +116,9 @@ class Penman:
         """Return the forms of a letter that this writer uses, most usual first."""
         strokes, character = self.shaper.letter(glyph.hand, glyph.glyph), glyph.character
         names = self._names.get(character, ("",)) if glyph.hand == 0 and glyph.is_whole else ("",)
-        drawn = [drawn for name in names if (drawn := self._drawn(strokes, character, name)) is not None]
-        usual = self.form_of(parts_of(strokes), strokes.flags.tolist(), character)
+        own = parts_of(strokes), strokes.flags.tolist()
+        drawn = [drawn for name in names if (drawn := self._drawn(strokes, character, name)) is not None] or [own]
+        usual = self.form_of(*own, character)
         return tuple(replace(self.form_of(parts, flags, character), usual=usual) for parts, flags in drawn)
 
     def _drawn(self, own: Strokes, character: str, name: str) -> tuple[list[Part], list[int]] | None:
@@ -121,31 +130,50 @@ class Penman:
             # In a form with fewer strokes, it is unknown which stroke had which flags.
             flags = [*own.flags.tolist(), 0]
             return parts, flags[: len(parts)] if len(parts) >= len(own.length) else [0] * len(parts)
-        strokes = self.shaper.borrow(own, character, name) if name else own
+        if name == "=":
+            strokes = self.shaper.redrawn(character)
+        else:
+            strokes = self.shaper.borrow(own, character, name) if name else own
         return None if strokes is None else (parts_of(strokes), strokes.flags.tolist())
 
     def form_of(self, parts: list[Part], flags: list[int], character: str) -> Letterform:
         if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
             return unjoined_form(character, parts, flags)
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
-        scaled = [self._scale_by_habits(part, written) for part in parts]
-        return letterform_of(written, scaled, flags, self.joined, self.slant)
+        return letterform_of(written, self._scaled(parts, character), flags, self.joined, self.slant)
 
-    def _scale_by_habits(self, part: Part, character: str) -> Part:
+    def _scaled(self, parts: list[Part], character: str) -> list[Part]:
+        """Scale a character by the habits of the writer, and what would be too small to be told from another."""
+        habits, top = self.habits, max(float(part[:, 1].max()) for part in parts)
         if character.isdigit():
-            return part * [self.habits.digit_size, self.habits.digit_size, 1.0]
-        if character.islower():
-            y = part[:, 1]
-            above, below = np.maximum(y - self.x_height, 0.0), np.minimum(y, 0.0)
-            y = y + ((self.habits.ascender - 1) * above + (self.habits.descender - 1) * below)
-            return np.column_stack([part[:, 0], y, part[:, 2]])
-        return part
+            return [part * [habits.digit_size, habits.digit_size, 1.0] for part in parts]
+        if character in _MARK_SIZES:
+            least, in_x_heights = _MARK_SIZES[character]
+            return [_lengthened(part, max(least, in_x_heights * self.x_height)) for part in parts]
+        if character.isupper() and not self.writes_capitals:
+            return [part * [1.0, max(_MIN_CAPITAL / max(top, _MIN_CAPITAL / 1.4), 1.0), 1.0] for part in parts]
+        if not character.islower() or self.writes_capitals:
+            return parts
+        rise, ascender = top - self.x_height, habits.ascender
+        if character in "bdhkl" and rise > 0.1:
+            ascender = max(ascender, min((_MIN_ASCENDER_RISE * self.x_height) / rise, 1.6))
+        scaled = []
+        for part in parts:
+            above, below = np.maximum(part[:, 1] - self.x_height, 0.0), np.minimum(part[:, 1], 0.0)
+            y = part[:, 1] + ((ascender - 1) * above + (habits.descender - 1) * below)
+            scaled.append(np.column_stack([part[:, 0], y, part[:, 2]]))
+        return scaled
 
     def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Junction:
         if combining(first.character) or combining(second.character):
             return Junction(0.0, False)
         both_letters = first.character.isalpha() and second.character.isalpha()
-        return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
+        junction = meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
+        if first.character.islower() and second.character in _LOW_MARKS:
+            # Below the end of an r, a comma would look like the lower half of a colon.
+            end = first.body_right[bands_of(np.arange(0.05, self.x_height, 0.1))].max()
+            junction = junction._replace(kern=max(junction.kern, float(end - second.left.min() - dx)))
+        return junction
 
     def choose(self, words: list[ShapedWord], noise: RandomStreams) -> list[ChosenLetter]:
         """Choose a form for each letter of a text, and whether it is joined to the letter before."""
@@ -187,6 +215,15 @@ class Penman:
             lift_rate = 0.55 if pair[1] in _LETTERS_AFTER_LIFT else 0.2
             return run < self.habits.longest_run and chance > lift_rate
         return pair in self._clear_joins and chance < self.habits.join_rate
+
+
+def _lengthened(part: Part, least: float) -> Part:
+    """Enlarge a stroke from its top to the height `least`; a dot, as that of a semicolon, stays."""
+    height = float(np.ptp(part[:, 1]))
+    if height < _LARGEST_DOT or height >= least:
+        return part
+    top = part[part[:, 1].argmax()] * [1.0, 1.0, 0.0]
+    return np.asarray(top + (part - top) * [least / height, least / height, 1.0])
 
 
 def _pick_form(count: int, last_forms: dict[str, int], character: str, position: int, chance: float) -> int:

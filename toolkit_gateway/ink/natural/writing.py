@@ -16,6 +16,7 @@ from toolkit_gateway.ink.shaping import ShapedWord
 WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
 LETTER_WIDTH, LETTER_SIZE, LETTER_RISE, LETTER_SLANT = 0.06, 0.03, 0.016, 0.03
 MIN_WORD_GAP, USUAL_EXTRA_GAP = 0.28, 0.32  # between words: smallest gap; a usual gap has at least so much more
+USUAL_LETTER_WIDTH, MIN_NARROW = 0.55, 0.65  # with narrower letters the gaps are narrower, down to this factor
 GAP_SPREAD, GAP_MEMORY = 0.32, 0.8  # gaps between words: standard deviation of their logarithm, autocorrelation
 MIN_GAP_FACTOR, MAX_GAP_FACTOR = 0.85, 1.9  # on the usual gap between words
 GAP_FACTOR_AFTER = {",": 1.1, ";": 1.15, ":": 1.15, ".": 1.25, "!": 1.25, "?": 1.25}
@@ -130,8 +131,9 @@ class Writing:
         extra_white = np.minimum(beside - narrowest[:, None], MAX_EXTRA_WHITE).mean(axis=1)
         nominal = shaper.space * np.array([len(word.blank) for word in words[1:]], np.float64)
         nominal *= 1 + variance * noise.uniform("word", len(nominal))
-        smallest = MIN_WORD_GAP + 2 * shaper.nib
-        usual = np.maximum(penman.habits.gap * nominal, smallest + USUAL_EXTRA_GAP)
+        narrow = min(max(penman.letter_width / USUAL_LETTER_WIDTH, MIN_NARROW), 1.0)
+        smallest = MIN_WORD_GAP * narrow + 2 * shaper.nib
+        usual = np.maximum(penman.habits.gap * nominal, smallest + USUAL_EXTRA_GAP * narrow)
         change = exponential(GAP_SPREAD * noise.series("natural gap", max(len(words) - 1, 0), GAP_MEMORY))
         change = change * [GAP_FACTOR_AFTER.get(word.text[-1:], 1.0) for word in words[:-1]]
         change = change * (1 - SMALLER_GAP * self.haste[:-1])
