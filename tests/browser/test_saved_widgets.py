@@ -84,11 +84,11 @@ def assert_saved(page: Page, *, trusted: bool) -> None:
     expect(outputs(page).locator(".toolkit-chart")).to_have_count(_CHARTS if trusted else 0)
     expect(outputs(page).locator("img")).to_have_count(_PICTURES - _CHARTS if trusted else _PICTURES)
     for picture in outputs(page).locator("img").all():
-        expect(picture).to_be_visible()
+        picture.wait_for()
     for words in (re.compile("^a slider 3$"), re.compile("^100% 40/40 "), "A widget. Run the cell to use it."):
-        expect(outputs(page).get_by_text(words)).to_be_visible()
+        outputs(page).get_by_text(words).wait_for()
     expect(outputs(page)).to_have_count(_PICTURES + 4)
-    expect(outputs(page).last).to_be_visible()
+    outputs(page).last.wait_for()
     expect(outputs(page).nth(-2)).to_be_hidden()
     expect(outputs(page).filter(has_text=_NO_WIDGET)).to_have_count(0)
 
@@ -98,9 +98,9 @@ def assert_widgets(page: Page) -> None:
     expect(page.locator(".toolkit-widget")).to_have_count(_WIDGETS)
     expect(page.locator(".toolkit-chart")).to_have_count(3)
     click(page.get_by_role("button", name="1 Start"))
-    expect(page.get_by_text("Start: a TargetUrl")).to_be_visible()
+    page.get_by_text("Start: a TargetUrl").wait_for()
     click(page.get_by_role("button", name="Begin again"))
-    expect(page.get_by_text("Choose a phone and start.")).to_be_visible()
+    page.get_by_text("Choose a phone and start.").wait_for()
     expect(outputs(page).filter(has_text=_NO_WIDGET)).to_have_count(0)
 
 

@@ -115,13 +115,13 @@ def fresh(family: Page) -> Fresh:
 def test_live_dweets_by_mouse(fresh: Fresh) -> None:
     widget = fresh("live-dweets")
     says(widget, "Listening to roof")
-    expect(widget.get_by_text("400 dweets")).to_be_visible()
+    widget.get_by_text("400 dweets").wait_for()
     click(button(widget, "Pause"))
     ask_kernel(widget.page, "len(tk.dweets.post('roof', {'temp_max': 1}))")
     expect(button(widget, "Pause")).to_have_class(re.compile("mod-active"))
-    expect(widget.get_by_text("400 dweets")).to_be_visible()
+    widget.get_by_text("400 dweets").wait_for()
     click(button(widget, "Pause"))
-    expect(widget.get_by_text("401 dweets")).to_be_visible()
+    widget.get_by_text("401 dweets").wait_for()
     click(button(widget, "Stop"))
     says(widget, "Stopped after 401 dweets.")
     click(button(widget, "Start"))
@@ -134,7 +134,7 @@ def test_live_dweets_by_keyboard(fresh: Fresh) -> None:
     widget = fresh("live-dweets")
     focus_first(widget)
     keys = widget.page.keyboard
-    expect(widget.get_by_text("400 dweets")).to_be_visible()
+    widget.get_by_text("400 dweets").wait_for()
     tab_to(widget, "Pause")
     keys.press("Space")
     expect(button(widget, "Pause")).to_have_class(re.compile("mod-active"))
@@ -156,12 +156,12 @@ def test_rewards_explorer_by_mouse(fresh: Fresh) -> None:
     moved(widget, "Minutes between two rewards", 0.9)
     # What the mouse passed first is said too, and a value that is still on its way would come after the reset.
     says(widget, re.compile(r"\d+ → \d+ rewards \(-\d+ %\)"))
-    expect(widget.get_by_text("Not for finished_5k_run and opened_app: set separately.")).to_be_visible()
+    widget.get_by_text("Not for finished_5k_run and opened_app: set separately.").wait_for()
     click(button(widget, "Reset"))
     says(widget, re.compile(r"^[45],\d{3} moments: \d+ rewards for"))
     click(button(widget, "Show a test reward"))
     frame = widget.frame_locator("iframe[sandbox='allow-scripts']")
-    expect(frame.get_by_role("heading", name="[TEST]")).to_be_visible()
+    frame.get_by_role("heading", name="[TEST]").wait_for()
     frame.get_by_role("button", name="Claim").click()
     expect(frame.get_by_role("button", name="Claimed")).to_be_disabled()
 
@@ -190,20 +190,20 @@ def test_identity_walkthrough_by_mouse(fresh: Fresh) -> None:
     for step, told in (("1 Start", "Start: a TargetUrl"), ("2 Open TargetUrl", "Open"), ("3 Finish", "Finish: a code")):
         click(button(widget, step))
         says(widget, told)
-    expect(widget.get_by_text("the code is valid for")).to_be_visible()
+    widget.get_by_text("the code is valid for").wait_for()
     click(widget.get_by_role("option", name="2 final fingerprint").last)
     expect(widget.get_by_role("region", name="Response: HTTP 200")).to_contain_text('"vfp": "Secret(sha256:')
     click(button(widget, "Try it"))
     says(widget, "refused.")
-    expect(widget.get_by_role("listbox", name="Attack")).to_be_visible()
+    widget.get_by_role("listbox", name="Attack").wait_for()
     click(button(widget, "Advance"))
     says(widget, re.compile(r"^It is 09:.* The code is valid for 2\d\d s"))
     click(button(widget, "Reset phone"))
     says(widget, "The operator reset the phone: the code is revoked.")
-    expect(widget.get_by_role("img", name="State diagram, the flow is revoked")).to_be_visible()
+    widget.get_by_role("img", name="State diagram, the flow is revoked").wait_for()
     click(button(widget, "Begin again"))
     says(widget, "Choose a phone and start.")
-    expect(widget.get_by_text("no code yet")).to_be_visible()
+    widget.get_by_text("no code yet").wait_for()
 
 
 def test_identity_walkthrough_by_keyboard(fresh: Fresh) -> None:
@@ -234,8 +234,8 @@ def test_all_steps_and_attacks_of_an_identity_flow(fresh: Fresh) -> None:
     widget = fresh("identity-walkthrough")
     for step in ("1 Start", "2 Open TargetUrl", "3 Finish", "4 Eligibility", "5 Payment list", "6 Details"):
         click(button(widget, step))
-    expect(widget.get_by_text("Details: 411111******1111")).to_be_visible()
-    expect(widget.get_by_role("img", name="State diagram, the flow is unlocked")).to_be_visible()
+    widget.get_by_text("Details: 411111******1111").wait_for()
+    widget.get_by_role("img", name="State diagram, the flow is unlocked").wait_for()
     expect(widget.get_by_role("option", name=re.compile("^[1-6] "))).to_have_count(15)
     attacks = widget.get_by_label("Attack", exact=True).and_(widget.page.locator("select"))
     titles = [text.replace("\xa0", " ") for text in attacks.locator("option").all_inner_texts()]
@@ -244,8 +244,8 @@ def test_all_steps_and_attacks_of_an_identity_flow(fresh: Fresh) -> None:
         attacks.select_option(index=place)
         button(widget, "Try it").click()
         attack, rule = re.fullmatch(r"(.*) \((S[0-9]+)\)", title).groups()
-        expect(widget.get_by_text(f"{attack}: refused.")).to_be_visible()
-        expect(widget.get_by_text(f"Refused by rule {rule}")).to_be_visible()
+        widget.get_by_text(f"{attack}: refused.").wait_for()
+        widget.get_by_text(f"Refused by rule {rule}").wait_for()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -323,7 +323,7 @@ display(*broken, {", ".join(after)})"""
 
 def test_no_thread_outlives_its_cell(family: Page) -> None:
     run_cell(family, NAMES.index("live-dweets") + 1)
-    expect(family.get_by_text("Listening to roof.")).to_be_visible()
+    family.get_by_text("Listening to roof.").wait_for()
     # A page that shows it anew starts a timer for a moment.
     eventually(lambda: ask_kernel(family, _THREADS) == "['live-dweets-drawer', 'live-dweets-reader']")
     for _ in NAMES:
