@@ -25,15 +25,8 @@ def keep_bytecode() -> None:
 
 
 def leave_out_slow_imports() -> None:
-    """Keep jsonschema from importing grammars of IRIs that no schema here needs: each process would parse for a second.
-
-    In the processes that tests start too, such as JupyterLab, but for those of an installed wheel.
-    """
-    folder = str(Path(__file__).with_name("left_out"))
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if folder not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, paths)])
-        sys.path.insert(0, folder)
+    """Keep jsonschema from importing grammars of IRIs, which no schema here needs: it would parse them for a second."""
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 keep_bytecode()

@@ -147,7 +147,7 @@ def test_live_dweets_by_keyboard(fresh: Fresh) -> None:
     tab_to(widget, "Add")
     keys.type("cellar")
     keys.press("Enter")
-    expect(widget.get_by_label("cellar")).to_be_checked()
+    widget.get_by_role("checkbox", name="cellar", checked=True).wait_for()
 
 
 def test_rewards_explorer_by_mouse(fresh: Fresh) -> None:
