@@ -24,13 +24,7 @@ def keep_bytecode() -> None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 
 
-def leave_out_slow_imports() -> None:
-    """Keep jsonschema from importing grammars of IRIs, which no schema here needs: it would parse them for a second."""
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-
-
 keep_bytecode()
-leave_out_slow_imports()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -154,8 +154,6 @@ def lab(
         _set_environment(running, runtime)
         click.echo(f"gateway at {running.base_url}")
         click.echo("Starting JupyterLab ...", err=True)
-        # jsonschema would parse grammars of IRIs for a second or two, and no schema of Jupyter has an IRI.
-        sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
         from jupyterlab.labapp import LabApp
 
         arguments = [*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options]
