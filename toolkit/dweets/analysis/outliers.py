@@ -12,6 +12,7 @@ over windows of Gaussian noise with one infinite value. That mean is smooth even
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,13 +21,14 @@ import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.charts.columns import NUMBERS
 from toolkit.dweets.analysis.gaps import analyse_each_thing
-from toolkit.dweets.analysis.series import chosen_numbers
+from toolkit.dweets.analysis.series import chosen_with_warning
 from toolkit.errors import InvalidArgument
 
 # Factors from a deviation to sigma: a standard normal has a MAD of 0.6745 and a mean absolute deviation of 0.7979.
 _MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
-_WINDOWS_PER_CHUNK = 65_536
+_WINDOWS_PER_CHUNK = 8_192
 # A series with fewer values has no outliers, because its spread is not known well enough.
 _MIN_VALUES = 8
 _WINDOW = 25
@@ -93,7 +95,7 @@ def outliers(
     >>> pd.DataFrame({"celsius": celsius}, index=times).dweets.outliers()["value"].tolist()
     [85.0]
     """
-    chosen = chosen_numbers(frame, fields)
+    chosen = chosen_with_warning(frame, fields, NUMBERS)
     return find_outliers(chosen.frame, chosen.names, window, threshold)
 
 
@@ -145,14 +147,25 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
     window = min(window, length)
     windows = sliding_window_view(values, window)
     medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
-    for start in range(0, len(windows), _WINDOWS_PER_CHUNK):  # all deviations at once would need too much memory
+    middles = sorted({(window - 1) // 2, window // 2})  # one, or two in an even number of values
+    for start in range(0, len(windows), _WINDOWS_PER_CHUNK):  # what fits into the processor's cache
         chunk = slice(start, start + _WINDOWS_PER_CHUNK)
-        medians[chunk] = np.median(windows[chunk], axis=1)
-        deviations = np.abs(windows[chunk] - medians[chunk, None])
-        mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
-        sigmas[chunk] = np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
+        ordered = np.ascontiguousarray(np.sort(windows[chunk], axis=1).T)
+        median = medians[chunk] = ordered[middles].mean(axis=0)
+        mad = np.mean([_distance_within(ordered, median, middle + 1) for middle in middles], axis=0) * _MAD_TO_SIGMA
+        same = mad == 0
+        mad[same] = np.abs(windows[chunk][same] - median[same, None]).mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA
+        sigmas[chunk] = mad
     nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
     expected, sigma = medians[nearest], sigmas[nearest]
     distance = np.abs(values - expected)
     score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
     return expected, score
+
+
+def _distance_within(ordered: np.ndarray[Any, Any], median: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """Return the distance from the median within which `count` values of each window (a column, ascending) lie."""
+    # The values nearest to a point are neighbours in their order: of all such runs, the one that reaches least far.
+    last = len(ordered) - count
+    runs = (np.maximum(median - ordered[i], ordered[i + count - 1] - median) for i in range(last + 1))
+    return functools.reduce(np.minimum, runs)

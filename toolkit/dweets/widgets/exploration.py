@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pandas as pd
 
 from toolkit.argument_checks import described
-from toolkit.charts.columns import NUMBERS, chosen_columns, drawable_columns
+from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns, drawable_columns
 from toolkit.charts.series import ChartMarks, Unit
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
+from toolkit.dweets.analysis.numeric import unread_numbers
 from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
 from toolkit.dweets.analysis.shifts import shifts as find_shifts
@@ -27,6 +29,7 @@ from toolkit.widgets.base import is_connection
 if TYPE_CHECKING:
     from toolkit.widgets.base import ServiceConnection
 
+T = TypeVar("T")
 _MOST_THINGS = 100
 #: Intervals for resampling, in the notation of pandas, by their label in the list.
 RULES = {
@@ -221,36 +224,70 @@ class Findings(NamedTuple):
         return f"{counted(len(self.frame), 'row')} {_range_text(self.frame)} · {results}"
 
 
-def explore(history: pd.DataFrame, view: View) -> Findings:
-    """Apply a view to a history; InvalidArgument if a choice does not fit. For no rows, the choices do not matter."""
-    if history.empty:  # these may be the choices of an earlier history
-        history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", (), tz=view.tz)
-    timed, _ = put_on_time_axis(history, view.time, tz=view.tz)
-    chosen, fields, left_out = chosen_columns(timed, view.fields)
-    measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
-    numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
-    whole = series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
-    start, end = view.range_in(timed.index)
-    gaps = find_gaps(measured, view.gap_factor)
-    outliers = find_outliers(whole, numbers, threshold=view.threshold)
-    shifts = find_shifts(whole if view.shifts else whole.iloc[:0], numbers)
-    # Rows of several things are not in order of time, so a slice by label would fail.
-    frame = whole[(whole.index >= start) & (whole.index <= end)]
-    return Findings(
-        frame,
-        series.statistics(frame, [name for name in fields if name in frame.columns]),
-        gaps[(gaps["end"] > start) & (gaps["start"] < end)],
-        outliers[(outliers.index >= start) & (outliers.index <= end)],
-        shifts[(shifts["end"] >= start) & (shifts["start"] <= end)],
-        history,
-        view,
-        whole,
-        ChartMarks(gaps, outliers, shifts),
-        (start, end),
-        len(history) - len(timed),
-        left_out,
-        threshold_for(int(whole[numbers].notna().to_numpy().sum())) if view.threshold is None else view.threshold,
-    )
+class Exploration:
+    """Applies views to a history. A result is computed again only if a choice on which it depends has changed."""
+
+    def __init__(self, history: pd.DataFrame) -> None:
+        self.history = history
+        self._results: dict[str, tuple[Hashable, Any]] = {}  # by name: the choices, and the result
+
+    def findings(self, view: View) -> Findings:
+        """Return what a view shows; InvalidArgument if a choice does not fit. Without rows, no choice matters."""
+        history, once = self.history, self._once
+        if history.empty:  # these may be the choices of an earlier history
+            history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", (), tz=view.tz)
+        axis = view.time, view.tz
+        timed = once("timed", axis, lambda: put_on_time_axis(history, view.time, tz=view.tz)[0])
+        chosen = *axis, view.fields
+        measured, fields, left_out = once("measured", chosen, lambda: _measured(timed, view.fields))
+        numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
+        gaps = once("gaps", (*chosen, view.gap_factor), lambda: find_gaps(measured, view.gap_factor))
+        resampled = *chosen, view.rule, view.how
+        whole = once("whole", resampled, lambda: _resampled(measured, view, numbers))
+        start, end = view.range_in(timed.index)
+        # Rows of several things are not in order of time, so a slice by label would fail.
+        frame = whole[(whole.index >= start) & (whole.index <= end)]
+        shown = [name for name in fields if name in frame.columns]
+        statistics = once("statistics", (*resampled, start, end), lambda: series.statistics(frame, shown))
+        outliers, shifts = find_outliers(whole.iloc[:0], numbers), find_shifts(whole.iloc[:0], numbers)
+        if view.threshold != math.inf:
+            find = partial(find_outliers, whole, numbers, threshold=view.threshold)
+            outliers = once("outliers", (*resampled, view.threshold), find)
+        if view.shifts:
+            shifts = once("shifts", resampled, lambda: find_shifts(whole, numbers))
+        return Findings(
+            frame,
+            statistics,
+            gaps[(gaps["end"] > start) & (gaps["start"] < end)],
+            outliers[(outliers.index >= start) & (outliers.index <= end)],
+            shifts[(shifts["end"] >= start) & (shifts["start"] <= end)],
+            history,
+            view,
+            whole,
+            ChartMarks(gaps, outliers, shifts),
+            (start, end),
+            len(history) - len(timed),
+            left_out,
+            threshold_for(int(whole[numbers].notna().to_numpy().sum())) if view.threshold is None else view.threshold,
+        )
+
+    def _once(self, name: str, choices: Hashable, compute: Callable[[], T]) -> T:
+        if name not in self._results or self._results[name][0] != choices:
+            self._results[name] = choices, compute()
+        result: T = self._results[name][1]
+        return result
+
+
+def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> ChosenColumns:
+    """Return the chosen columns, without rows that have none of them."""
+    columns = chosen_columns(timed, chosen)
+    frame, fields = columns.frame, columns.names
+    said = "; ".join(filter(None, (columns.left_out, unread_numbers(frame))))
+    return columns._replace(left_out=said, frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
+
+
+def _resampled(measured: pd.DataFrame, view: View, numbers: Sequence[str]) -> pd.DataFrame:
+    return series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
 
 
 def fields_of(history: pd.DataFrame) -> list[str]:

@@ -19,7 +19,7 @@ from toolkit.charts.chart import Chart
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
-from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
+from toolkit.dweets.widgets.exploration import RULES, Exploration, HistorySource, View, fields_of
 from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
@@ -123,13 +123,13 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self._make_controls(rule, how, day)
         self._make_results()
         self._lay_out()
-        self._history = pd.DataFrame()
-        self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of `_history`
+        self._exploration = Exploration(pd.DataFrame())
+        self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of its history
         self._show_view()
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
-            if not self._history.empty:
+            if not self._exploration.history.empty:
                 self._check_first_choices(fields, time)
         self._observe_controls()
 
@@ -252,12 +252,13 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not even_if_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
-        self._history, self._loaded = self._source.read(things, day), (things, day)
+        history, self._loaded = self._source.read(things, day), (things, day)
+        self._exploration = Exploration(history)
         self._drawn = None
-        if self._history.empty:
+        if history.empty:
             self._show_view()  # the choices stay, for a later reload
             return
-        times, columns = time_columns(self._history), fields_of(self._history)
+        times, columns = time_columns(history), fields_of(history)
         if not times:
             raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
         chosen = tuple(name for name in fields or () if name in columns)
@@ -305,7 +306,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             self._show_view(zoomed=True)
 
     def _show_view(self, *, zoomed: bool = False) -> None:
-        self._findings = findings = explore(self._history, self.view)
+        self._findings = findings = self._exploration.findings(self.view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers, self.shifts = findings[:5]
         if self._is_threshold_automatic:
