@@ -331,7 +331,7 @@ def test_a_locked_thing_without_a_key_says_to_give_one(world: World, locked: too
 
 def test_an_unreachable_local_gateway_says_how_to_start_one() -> None:
     for url in ("http://127.0.0.1:9", "http://localhost:9"):
-        with toolkit.connect(url) as tk, pytest.raises(Unreachable, match="; start one with `toolkit gateway`"):
+        with toolkit.connect(url) as tk, pytest.raises(Unreachable, match="; start a gateway with `toolkit gateway`"):
             tk.dweets.latest("kitchen")
 
 

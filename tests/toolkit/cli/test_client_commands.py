@@ -394,7 +394,7 @@ def test_unreachable_gateway_is_one_line_of_error(gateway: Gateway) -> None:
     for arguments in READERS:
         said = called(*arguments, f"--url={gateway.base_url}", code=1)
         assert said.stdout == ""
-        assert said.stderr.startswith("Error: no answer to ")
+        assert said.stderr.startswith("Error: no answer from ")
         assert said.stderr.count("\n") == 1
 
 
