@@ -24,20 +24,7 @@ def keep_bytecode() -> None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 
 
-def leave_out_slow_imports() -> None:
-    """Keep jsonschema from importing grammars of IRIs that no schema here needs: each process would parse for a second.
-
-    In the processes that tests start too, such as JupyterLab, but for those of an installed wheel.
-    """
-    folder = str(Path(__file__).with_name("left_out"))
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if folder not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, paths)])
-        sys.path.insert(0, folder)
-
-
 keep_bytecode()
-leave_out_slow_imports()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -151,7 +151,7 @@ def test_the_base_is_a_whole_client(programs: Path, tmp_path: Path, variables: d
         "errors": [],
         "walked": "<IdentityWalkthrough: happy, unlocked after 6 calls, 1 attack refused>",
         "gateway": [],
-        "helped": True,
+        "helped": [True, True],
         "libraries": [],
     }
 

@@ -13,6 +13,7 @@ import importlib.util, json, pydoc, sys
 import toolkit
 from toolkit.identity.phones import DemoPhones
 
+HELP = ("toolkit", "add_frame"), ("toolkit_gateway", "need the extra")
 with toolkit.connect() as tk:
     tk.dweets.post("kitchen", {"celsius": 21.5})
     tk.dweets.post("kitchen", {"celsius": 31.0})
@@ -41,7 +42,7 @@ with toolkit.connect() as tk:
         "errors": [str(widget.error) for widget in widgets if widget.error],
         "walked": repr(widgets[-1]),
         "gateway": [name for name in sys.modules if name.startswith("toolkit_gateway")],
-        "helped": "add_frame" in pydoc.plain(pydoc.render_doc(toolkit)),
+        "helped": [word in pydoc.plain(pydoc.render_doc(package)) for package, word in HELP],
         "libraries": [name for name in LIBRARIES if importlib.util.find_spec(name)],
     }))
 """

@@ -10,7 +10,6 @@ The import loads neither pandas nor matplotlib nor ipywidgets: the first use of 
 on every DataFrame has ``.dweets``, whether pandas was imported before or is imported afterwards.
 """
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from toolkit import dweets, errors, handwriting, identity, rewards
@@ -48,10 +47,5 @@ __all__ = [
     "RewardsExplorer", "Secret", "connect", "dweets", "errors", "handwriting", "identity", "rewards", "style",
 ]  # fmt: skip
 
-__getattr__, _names = lazy_names(__name__, _MODULE_OF_NAME)
+__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF_NAME)
 register_accessor()
-
-
-def __dir__() -> list[str]:
-    # help() gets every name that it sees, and `Gateway` cannot be had without a library of its extra.
-    return [name for name in _names() if name != "Gateway" or find_spec("rocksdict") is not None]

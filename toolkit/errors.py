@@ -54,9 +54,16 @@ class ConnectionClosed(ToolkitError):
 
 
 class Unreachable(ToolkitError):
-    """No complete response (unknown host, no connection, bad certificate, timeout, lost stream), or no browser came."""
+    """No complete response (unknown host, no connection, bad certificate, timeout, lost stream), or no browser came.
+
+    ``message`` is the text without the method and the path of the request.
+    """
 
     retryable = True
+
+    def __init__(self, message: str, request: str = "") -> None:
+        super().__init__(f"{message} ({request})" if request else message)
+        self.message = message
 
 
 class TimedOut(ToolkitError, TimeoutError):

@@ -162,7 +162,6 @@ class HttpSession:
     def _send_revealed(self, method: str, path: str, parts: RequestParts) -> requests.Response | BaseException:
         """Send a request with its secrets revealed; return an error, so that no traceback shows this frame."""
         request = f"{method} {path}"
-        unanswered = f"no answer to {request} from {self.base_url}:"
         query, headers = _revealed(parts.get("query")), _revealed(parts.get("headers"))
         if wrong := [name for name, value in headers.items() if not _HEADER_VALUE.fullmatch(value)]:
             return InvalidArgument(f"the header {wrong[0]} must be printable ASCII, without spaces around it")
@@ -180,20 +179,10 @@ class HttpSession:
             return self._session.request(
                 method, url, data=body, headers=headers, timeout=_TIMEOUT_SECONDS, stream=True, allow_redirects=False
             )
-        except requests.Timeout as error:
-            missed = "accept the connection" if isinstance(error, requests.ConnectTimeout) else "answer"
-            return Unreachable(f"{unanswered} it did not {missed} in time")
         except requests.exceptions.InvalidHeader:
             return UnexpectedReply(f"the answer to {request} is not HTTP")
-        except requests.exceptions.SSLError:
-            return Unreachable(f"{unanswered} it does not answer as https should, or its certificate is not trusted")
         except (requests.RequestException, HTTPError, OSError) as error:
-            cause = getattr(error.args[0] if error.args else None, "reason", None)
-            if isinstance(cause, NameResolutionError):
-                return Unreachable(f"{unanswered} no address was found for this name; check how it is spelt")
-            is_local = is_loopback(urlsplit(self.base_url).hostname or "")
-            advice = "; start one with `toolkit gateway`" if is_local else ""
-            return Unreachable(f"{unanswered} it refused or closed the connection, or does not speak HTTP{advice}")
+            return Unreachable(f"no answer from {self.base_url}: {_reason(error, self.base_url)}", request)
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:
@@ -209,6 +198,19 @@ def checked_base_url(url: str) -> str:
             return url.rstrip("/")
     # The message does not show the URL: a password in the URL must not get into a traceback.
     raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
+
+
+def _reason(error: Exception, base_url: str) -> str:
+    """Return why there is no answer, and what to do."""
+    if isinstance(error, requests.Timeout):
+        missed = "accept the connection" if isinstance(error, requests.ConnectTimeout) else "answer"
+        return f"it did not {missed} in time"
+    if isinstance(error, requests.exceptions.SSLError):
+        return "it does not answer as https should, or its certificate is not trusted"
+    if isinstance(getattr(error.args[0] if error.args else None, "reason", None), NameResolutionError):
+        return "no address was found for this name; check how it is spelt"
+    advice = "; start a gateway with `toolkit gateway`" if is_loopback(urlsplit(base_url).hostname or "") else ""
+    return f"it refused or closed the connection, or does not speak HTTP{advice}"
 
 
 def _revealed(values: Mapping[str, StrOrSecret | None] | None) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Base classes of public classes, and names that a package imports when they are first used."""
 
 import importlib
+import importlib.util
 import signal
 import sys
 import threading
@@ -53,7 +54,13 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    return get_attribute, lambda: sorted({*modules, *getattr(sys.modules[package], "__all__", ())})
+    def list_names() -> list[str]:
+        names = {*modules, *getattr(sys.modules[package], "__all__", ())}
+        if importlib.util.find_spec("rocksdict") is None:  # help() gets every name, and the gateway needs its extra
+            names -= {name for name in names if modules.get(name, "").startswith("toolkit_gateway")}
+        return sorted(names)
+
+    return get_attribute, list_names
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 Read ``gateway`` first (a running gateway, as a notebook holds it), then ``http.protocol`` (one connection),
 ``http.app`` (request in, response out), ``routes`` and ``services`` (the only place where the four services meet).
+The names of this package need the extra ``gateway``.
 """
 
 from typing import TYPE_CHECKING

@@ -31,11 +31,10 @@ class WorkerThread:
         self._jobs.put((job, future))
         return asyncio.wrap_future(future)
 
-    def end(self, *, wait: bool = True) -> None:
-        """Let the thread finish the queued jobs and end."""
+    def end(self) -> None:
+        """Wait until the thread has finished the queued jobs, and end it."""
         self._jobs.put(None)
-        if wait:
-            self._thread.join()
+        self._thread.join()
 
     def _work(self) -> None:
         for job, future in iter(self._jobs.get, None):

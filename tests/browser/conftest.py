@@ -27,6 +27,8 @@ WINDOW: ViewportSize = {"width": 1200, "height": 900}
 # Waits end with what they wait for; these only say when to give up, on a machine that is slow and busy.
 _GIVE_UP_MS = 60_000
 _TEST_SECONDS = 300
+# For what is not in the page yet the tests use `wait_for`: each look of `expect` that fails describes the whole page to
+# itself first, and in a notebook with many widgets that takes a fifth of a second.
 expect.set_options(timeout=_GIVE_UP_MS)
 
 

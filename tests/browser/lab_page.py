@@ -74,6 +74,7 @@ _RUN_AGAIN = """async () => { await window.jupyterapp.commands.execute('notebook
 # As a person does who closes a notebook and opens another, or the same again: the lab itself stays.
 _OPEN = """async path => {
   const app = window.jupyterapp;
+  await app.restored;
   [...app.shell.widgets('main')].forEach(widget => widget.dispose());
   await app.commands.execute('docmanager:open', {path});
 }"""

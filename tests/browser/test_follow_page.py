@@ -56,15 +56,15 @@ def test_posted_dweets_appear_on_the_open_page(tk: toolkit.Connection, gateway: 
     for celsius in (20, 21.5):
         tk.dweets.post("kitchen", {"celsius": celsius, "air": {"on": True}, "window": "open"})
     expect(status(tab)).to_have_text("Live")
-    expect(tab.get_by_text("2 dweets, the last at")).to_be_visible()
-    expect(chart(tab, "celsius: from 20 to 21.5, last 21.5")).to_be_visible()
-    expect(chart(tab, "air.on: last true")).to_be_visible()
+    tab.get_by_text("2 dweets, the last at").wait_for()
+    chart(tab, "celsius: from 20 to 21.5, last 21.5").wait_for()
+    chart(tab, "air.on: last true").wait_for()
     expect(tab.get_by_role("definition")).to_have_text(["open"])
     tk.dweets.post_frame("kitchen", pd.DataFrame({"celsius": range(600)}), progress=False)
-    expect(tab.get_by_text("602 dweets, the last at")).to_be_visible()
+    tab.get_by_text("602 dweets, the last at").wait_for()
     tab.reload()
-    expect(tab.get_by_text("500 dweets, the last at")).to_be_visible()
-    expect(chart(tab, "celsius: from 100 to 599, last 599")).to_be_visible()
+    tab.get_by_text("500 dweets, the last at").wait_for()
+    chart(tab, "celsius: from 100 to 599, last 599").wait_for()
 
 
 def test_page_reconnects_after_a_gateway_restart(tmp_path: Path, follow: Follow) -> None:
@@ -72,13 +72,13 @@ def test_page_reconnects_after_a_gateway_restart(tmp_path: Path, follow: Follow)
     with Gateway(tmp_path, port=port) as gateway, toolkit.connect(gateway) as tk:
         tk.dweets.post("kitchen", {"celsius": 1})
         tab = follow(gateway, "kitchen")
-        expect(tab.get_by_text("1 dweet, the last at")).to_be_visible()
+        tab.get_by_text("1 dweet, the last at").wait_for()
     expect(status(tab)).to_have_text("The connection is lost, reconnecting ...")
     with Gateway(tmp_path, port=port) as gateway, toolkit.connect(gateway) as tk:
         tk.dweets.post("kitchen", {"celsius": 2})
         expect(status(tab)).to_have_text("Live")
-        expect(tab.get_by_text("2 dweets, the last at")).to_be_visible()
-        expect(chart(tab, "celsius: from 1 to 2, last 2")).to_be_visible()
+        tab.get_by_text("2 dweets, the last at").wait_for()
+        chart(tab, "celsius: from 1 to 2, last 2").wait_for()
 
 
 def test_a_silence_is_a_gap_and_is_said(follow: Follow) -> None:
@@ -88,7 +88,7 @@ def test_a_silence_is_a_gap_and_is_said(follow: Follow) -> None:
         tk.operator.advance(9)
         tk.dweets.post("kitchen", {"celsius": 23})
         tab = follow(gateway, "kitchen")
-        expect(chart(tab, "celsius: from 20 to 23, last 23")).to_be_visible()
+        chart(tab, "celsius: from 20 to 23, last 23").wait_for()
         box = tab.locator(".toolkit-chart .u-over").bounding_box()
         assert box is not None
         tab.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 20)
@@ -96,13 +96,13 @@ def test_a_silence_is_a_gap_and_is_said(follow: Follow) -> None:
         tk.dweets.post("kitchen", {"celsius": 24})
         expect(status(tab)).to_have_text("Live")
         expect(status(tab)).to_have_text("Connected, but nothing comes")
-        expect(tab.get_by_text(re.compile(r"5 dweets, the last at .* UTC, \d+ s ago · 0 / s"))).to_be_visible()
+        tab.get_by_text(re.compile(r"5 dweets, the last at .* UTC, \d+ s ago · 0 / s")).wait_for()
 
 
 def test_a_hidden_page_ends_its_stream_and_resumes(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     tk.dweets.post("kitchen", {"celsius": 1})
     tab = follow(gateway, "kitchen")
-    expect(tab.get_by_text("1 dweet, the last at")).to_be_visible()
+    tab.get_by_text("1 dweet, the last at").wait_for()
     show = """hidden => {
       Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
       document.dispatchEvent(new Event("visibilitychange"));
@@ -112,14 +112,14 @@ def test_a_hidden_page_ends_its_stream_and_resumes(tk: toolkit.Connection, gatew
     tk.dweets.post("kitchen", {"celsius": 2})
     with tab.expect_request("**/listen/for/dweets/from/kitchen?key=&since=1"):
         tab.evaluate(show, False)
-    expect(tab.get_by_text("2 dweets, the last at")).to_be_visible()
+    tab.get_by_text("2 dweets, the last at").wait_for()
     expect(status(tab)).to_have_text("Live")
 
 
 def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     tk.dweets.post("vault", {"code": 1234})
     tab = follow(gateway, "vault")
-    expect(chart(tab, "last 1,234")).to_be_visible()
+    chart(tab, "last 1,234").wait_for()
     lock = operator_of(gateway).issue_lock()
     tk.dweets.lock("vault", lock=lock.lock, key=lock.master_key)
     expect(status(tab)).to_have_text("This thing is locked and requires a key")
@@ -134,7 +134,7 @@ def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway, 
     expect(status(tab)).to_have_text("Live")
     expect(tab.get_by_label("Read key or master key")).to_be_hidden()
     tk.dweets.post("vault", {"code": 4321}, key=lock.master_key)
-    expect(chart(tab, "code: from 1,234 to 4,321")).to_be_visible()
+    chart(tab, "code: from 1,234 to 4,321").wait_for()
     assert tab.evaluate("[location.href, history.length]") == before
     assert lock.read_key.reveal() not in tab.content()
     assert tab.evaluate("Object.keys(localStorage).concat(Object.keys(sessionStorage))") == []
@@ -152,9 +152,9 @@ def test_hostile_fields_stay_text_and_long_ones_fit(tk: toolkit.Connection, gate
     tab = follow(gateway, "%3Cimg%20src=http:%2F%2Fevil.example%2Fx%20onerror=%22document.title=%27ran%27%22%3E")
     expect(tab.get_by_role("heading", level=1)).to_have_text(EVIL)
     expect(tab.get_by_role("definition").first).to_have_text(EVIL)
-    expect(chart(tab, "last 1,234,567,890")).to_be_visible()
-    expect(chart(tab, "constructor: from 2 to 2")).to_be_visible()
-    expect(tab.get_by_text("only the first 200 are shown")).to_be_visible()
+    chart(tab, "last 1,234,567,890").wait_for()
+    chart(tab, "constructor: from 2 to 2").wait_for()
+    tab.get_by_text("only the first 200 are shown").wait_for()
     assert tab.locator(".toolkit-chart").count() == 24
     assert tab.locator("img").count() == 0
     assert tab.title() == f"{EVIL}: live"
@@ -165,7 +165,7 @@ def test_page_follows_the_theme_and_fits_400_pixels(tk: toolkit.Connection, gate
     tk.dweets.post(WIDE, {"celsius": 1234567890.5})
     tab = follow(gateway, WIDE)
     tab.set_viewport_size({"width": 400, "height": 800})
-    expect(chart(tab, "celsius: from 20.5 to 1,234,567,891")).to_be_visible()
+    chart(tab, "celsius: from 20.5 to 1,234,567,891").wait_for()
     for theme in ("dark", "light"):
         assert_theme(tab, theme)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 400
@@ -175,7 +175,7 @@ def test_page_follows_the_theme_and_fits_400_pixels(tk: toolkit.Connection, gate
 def test_the_keyboard_reaches_links_and_charts(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     tk.dweets.post("kitchen", {"celsius": 20})
     tab = follow(gateway, "kitchen")
-    expect(chart(tab, "last 20")).to_be_visible()
+    chart(tab, "last 20").wait_for()
     reached = []
     for _ in range(6):
         tab.keyboard.press("Tab")

@@ -55,7 +55,7 @@ def explorer(explorer_page: Page) -> Iterator[Page]:
 
 
 def expect_status(page: Page, text: str) -> None:
-    expect(page.locator("[role=status], [role=alert]").filter(has_text=text)).to_be_visible()
+    page.locator("[role=status], [role=alert]").filter(has_text=text).wait_for()
 
 
 def chosen_range(page: Page) -> tuple[str, str]:
@@ -78,7 +78,7 @@ def test_every_control_by_mouse(explorer: Page) -> None:
     expect_status(page, "23 rows")
     expect_status(page, "no mean of weather")
     page.get_by_label("Show the", exact=True).select_option("max")
-    expect(page.get_by_role("cell", name="9.5", exact=True)).to_be_visible()
+    page.get_by_role("cell", name="9.5", exact=True).wait_for()
     page.get_by_label("Resample", exact=True).select_option("as it came")
     page.get_by_title("Choose all that are listed under Things").click()
     expect_status(page, "2 gaps")
@@ -142,7 +142,7 @@ def test_rows_can_be_sorted_and_filtered(explorer: Page) -> None:
     page.get_by_role("button", name="Rows", exact=True).click()
     page.get_by_label("Filter", exact=True).fill("temp_max > 34")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("1–7 of 7")).to_be_visible()
+    page.get_by_text("1–7 of 7").wait_for()
     page.get_by_label("Sort by", exact=True).select_option("temp_max")
     page.locator("button[title='The greatest first']").click()
     expect(page.locator("[aria-label=Rows] tbody tr").first).to_contain_text("35.6")
@@ -168,7 +168,7 @@ def test_every_control_by_keyboard(explorer: Page) -> None:
     pressed("tacoma", "Space")
     expect_status(page, "1,421 rows")
     pressed("wind", "Space")
-    expect(page.get_by_role("cell", name="wind", exact=True)).to_be_visible()
+    page.get_by_role("cell", name="wind", exact=True).wait_for()
     typed("From", "2013-04")
     typed("To", "2013-08")
     expect_status(page, "113 rows from 2013-04-01 00:00 to 2013-08-31 00:00 · 1 gap")
@@ -222,7 +222,7 @@ def test_changes_while_the_kernel_is_busy_run_next(explorer: Page) -> None:
 def test_it_fits_the_page(explorer: Page) -> None:
     page = explorer
     page.get_by_role("button", name="Rows", exact=True).click()
-    expect(page.get_by_text("1–50 of 2,121")).to_be_visible()
+    page.get_by_text("1–50 of 2,121").wait_for()
     widget = page.locator(".toolkit-widget")
     for width in (700, 1280, 1600):
         page.set_viewport_size({"width": width, "height": 800})

@@ -84,16 +84,16 @@ def test_the_keyboard_reaches_every_link(tab: Page) -> None:
 
 def test_the_page_is_alive(tab: Page, gateway: Gateway) -> None:
     card = tab.get_by_role("listitem").filter(has_text="kitchen")
-    expect(card.get_by_text("21.5")).to_be_visible()
+    card.get_by_text("21.5").wait_for()
     with toolkit.connect(gateway) as tk:
         tk.dweets.post("kitchen", {"celsius": 22.75})
         tk.dweets.post("cellar", {"celsius": 9})
-    expect(card.get_by_text("22.75")).to_be_visible()
+    card.get_by_text("22.75").wait_for()
     expect(card.locator("time")).to_have_text(re.compile("just now| s ago"))
     expect(card.locator("polyline")).to_have_attribute("points", re.compile(r"^0,.* 100,"))
     expect(tab.get_by_role("listitem").first).to_contain_text("cellar")
     tab.get_by_role("button", name="Copy").first.click()
-    expect(tab.get_by_role("button", name="Copied")).to_be_visible()
+    tab.get_by_role("button", name="Copied").wait_for()
     assert "/dweet/for/kitchen" in tab.evaluate("getSelection().toString()")
     gateway.close()
     expect(tab.get_by_role("status")).to_have_text("The gateway does not answer: these are the last values")

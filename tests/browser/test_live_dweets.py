@@ -45,7 +45,7 @@ def test_live_dweets_from_first_dweet_to_closed_notebook(lab: RunningLab, page: 
     assert run_all(page, lab, lab.write_notebook("live.ipynb", (_SETUP, _LIVE, _NOTE_STOP, replay))) == []
     page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
     page.wait_for_function("window.paints > 15")
-    expect(page.get_by_text(re.compile(r"^[\d,]+ dweets$"))).to_be_visible()
+    page.get_by_text(re.compile(r"^[\d,]+ dweets$")).wait_for()
     keep_picture(page, "live")
     pause = page.get_by_role("button", name="Pause")
     pause.click()
@@ -63,11 +63,11 @@ def test_live_dweets_from_first_dweet_to_closed_notebook(lab: RunningLab, page: 
     expect(page.get_by_label("Show the last", exact=True)).to_have_value("100")
     page.get_by_role("button", name="Stop").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").filter(has_text="Stopped after")).to_be_visible()
+    page.get_by_role("status").filter(has_text="Stopped after").wait_for()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").filter(has_text="Listening to roof.")).to_be_visible()
+    page.get_by_role("status").filter(has_text="Listening to roof.").wait_for()
     stopped = lab.folder / "stopped"
     ask_kernel(page, f"note_stop('{stopped}')")
     save(page)

@@ -60,9 +60,9 @@ def traces(page: Page) -> Counter[str]:
 
 def assert_no_error_line(page: Page) -> None:
     """Each output of the open notebook shows something, and none says that a widget is missing."""
-    expect(page.locator(".jp-OutputArea-output").first).to_be_visible()
+    page.locator(".jp-OutputArea-output").first.wait_for()
     for output in page.locator(".jp-OutputArea-output").all():
-        expect(output).to_be_visible()
+        output.wait_for()
         expect(output).not_to_have_text(re.compile("^(Loading|Error displaying) widget"))
 
 
@@ -79,7 +79,7 @@ def test_a_notebook_runs_twice_and_its_widgets_are_saved(path: Path, lab: Runnin
     assert not is_trusted(page)
     assert run_opened(page) == []
     once = traces(page)
-    expect(page.locator(".toolkit-widget").first).to_be_visible()
+    page.locator(".toolkit-widget").first.wait_for()
     keep_picture(page, path.stem)
     files = files_of(lab)
     page.evaluate(_RUN_WIDGETS_AGAIN)

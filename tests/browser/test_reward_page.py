@@ -58,7 +58,7 @@ def test_hidden_reward_counts_nothing_until_it_is_shown(shop: Shop) -> None:
     expect(shop.tab.locator("#unit")).to_be_hidden()
     assert shop.counted() == []
     shop.until(lambda: shop.tab.evaluate("location.hash = '#show'"), "shown")
-    expect(shop.tab.locator("#unit")).to_be_visible()
+    shop.tab.locator("#unit").wait_for()
     assert shop.counted() == ["shown"]
 
 
@@ -78,7 +78,7 @@ def test_a_claim_counts_once_after_a_reload(shop: Shop) -> None:
 
 def test_shown_reward_is_visible_and_its_title_stays_text(shop: Shop) -> None:
     shop.until(lambda: shop.tab.goto(f"{shop.url}#show"), "shown")
-    expect(shop.tab.locator("#unit")).to_be_visible()
+    shop.tab.locator("#unit").wait_for()
     expect(shop.tab.locator("h1")).to_have_text(EVIL)
     assert shop.tab.locator("img").count() == 0
     assert shop.tab.title() == EVIL
@@ -107,7 +107,7 @@ def test_show_message_reveals_a_sandboxed_reward(shop: Shop) -> None:
     frame = in_a_sandboxed_frame(shop, f"{shop.url}&frame_id=f7")
     expect(frame.locator("#unit")).to_be_hidden()
     shop.until(lambda: shop.tab.evaluate("frames[0].postMessage('show', '*')"), "shown")
-    expect(frame.locator("#unit")).to_be_visible()
+    frame.locator("#unit").wait_for()
     shop.until(lambda: frame.locator("#claim").click(), "claimed")
     shop.until(lambda: frame.locator("#close").click(), "dismissed")
     shop.tab.wait_for_function("heard.length > 1")

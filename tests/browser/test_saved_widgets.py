@@ -84,11 +84,11 @@ def assert_saved(page: Page, *, trusted: bool) -> None:
     expect(outputs(page).locator(".toolkit-chart")).to_have_count(_CHARTS if trusted else 0)
     expect(outputs(page).locator("img")).to_have_count(_PICTURES - _CHARTS if trusted else _PICTURES)
     for picture in outputs(page).locator("img").all():
-        expect(picture).to_be_visible()
+        picture.wait_for()
     for words in (re.compile("^a slider 3$"), re.compile("^100% 40/40 "), "A widget. Run the cell to use it."):
-        expect(outputs(page).get_by_text(words)).to_be_visible()
+        outputs(page).get_by_text(words).wait_for()
     expect(outputs(page)).to_have_count(_PICTURES + 4)
-    expect(outputs(page).last).to_be_visible()
+    outputs(page).last.wait_for()
     expect(outputs(page).nth(-2)).to_be_hidden()
     expect(outputs(page).filter(has_text=_NO_WIDGET)).to_have_count(0)
 
@@ -98,9 +98,9 @@ def assert_widgets(page: Page) -> None:
     expect(page.locator(".toolkit-widget")).to_have_count(_WIDGETS)
     expect(page.locator(".toolkit-chart")).to_have_count(3)
     click(page.get_by_role("button", name="1 Start"))
-    expect(page.get_by_text("Start: a TargetUrl")).to_be_visible()
+    page.get_by_text("Start: a TargetUrl").wait_for()
     click(page.get_by_role("button", name="Begin again"))
-    expect(page.get_by_text("Choose a phone and start.")).to_be_visible()
+    page.get_by_text("Choose a phone and start.").wait_for()
     expect(outputs(page).filter(has_text=_NO_WIDGET)).to_have_count(0)
 
 
@@ -127,6 +127,14 @@ def is_line_drawn(picture: Image.Image) -> bool:
     return ImageColor.getrgb(PALETTE[0]) in {found for _, found in picture.getcolors(maxcolors=1 << 20) or ()}
 
 
+def is_icon_drawn(page: Page, picture: Image.Image) -> bool:
+    reload = page.get_by_role("button", name="Reload")
+    output, box = outputs(page).filter(has=reload).bounding_box(), reload.locator(".fa").bounding_box()
+    left, top = output["x"], output["y"]
+    corners = box["x"] - left, box["y"] - top, box["x"] - left + box["width"], box["y"] - top + box["height"]
+    return len(picture.crop([round(side) for side in corners]).getcolors()) > 2
+
+
 def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, trusted: bool) -> None:
     open_notebook(page, lab, path, interface)
     assert_saved(page, trusted=trusted)
@@ -146,12 +154,17 @@ def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -
     pictures = {name: saved_picture(lab.folder / path, name) for name in ("LiveDweets", "HistoryExplorer")}
     for name in ("LiveDweets", "HistoryExplorer"):
         assert is_line_drawn(pictures[name]), "not the picture from before anything had come"
+    assert is_icon_drawn(page, pictures["HistoryExplorer"])
     heights = [round(widget.bounding_box()["height"]) for widget in widgets[:2]]
     assert [pictures[name].height for name in ("HistoryExplorer", "LiveDweets")] == pytest.approx(heights, abs=30)
     assert (lab.folder / path).stat().st_size < 2_000_000
     load_notebook(page, lab, path)  # its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)
+    expect(page.locator(".toolkit-widget.jupyter-widgets-disconnected")).to_have_count(_WIDGETS)
+    expect(page.get_by_text("Listening to roof")).to_be_hidden()
+    words = page.locator(".toolkit-widget").first.evaluate("one => getComputedStyle(one, '::before').content")
+    assert "Run its cell again" in words
     open_notebook(page, lab, path)
     assert_saved(page, trusted=True)
     save(page)  # what the widgets said last is kept

@@ -67,8 +67,7 @@ def test_failed_start_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> Non
     with Gateway(tmp_path, locks={"l": "the-key-of-the-lock"}):
         with pytest.raises(StoreUnavailable, match="is in use by a gateway of this process: stop that"):
             Gateway(tmp_path)
-        names = [thread.name for thread in gateway_threads() if thread.name.startswith("gateway-store")]
-        assert names == ["gateway-store-reads"]
+        assert len([thread for thread in gateway_threads() - before if thread.name == "gateway-store-reads"]) == 1
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CannotServe, match=rf"cannot listen on 127\.0\.0\.1:{port}: it is in use"):

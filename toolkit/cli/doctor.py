@@ -21,9 +21,9 @@ _NO_GATEWAY = (
 
 
 def _findings() -> list[tuple[str, object, str]]:
-    """Return what was checked, what was found (None if missing, or if the port is taken), and advice for None."""
+    """Return what was checked, what was found (None if it is missing, or a port taken), and advice for None."""
     folder, jupyter, archive = gateway_folder(), install_command("lab"), install_command("archive")
-    taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
+    taken = "perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
     free = None if is_listening("127.0.0.1", DEFAULT_PORT) else "free"
     mail_server = "smtp://127.0.0.1:25" if is_listening("127.0.0.1", 25) else None
     no_mail_server = "alert mails stay in the outbox, unless --smtp names a server elsewhere"
@@ -69,5 +69,6 @@ def doctor() -> None:
     click.echo(f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     findings = _findings()
     for subject, found, advice in findings:
-        click.echo(f"  {'ok' if found else 'missing':8} {subject:14} {found or advice}")
+        state = "ok" if found else "taken" if subject.startswith("port") else "missing"
+        click.echo(f"  {state:8} {subject:14} {found or advice}")
     sys.exit(findings[0][1] is None)  # nothing works without a data folder

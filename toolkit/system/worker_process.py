@@ -32,9 +32,11 @@ _MEMORY_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHO
 #: to find the certificate authorities.
 INHERITED_VARIABLES = {
     "PATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "WINDIR",
-    "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONUTF8",
+    "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONUTF8", "PYTHONPYCACHEPREFIX",
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 }  # fmt: skip
+#: What a child runs. It drops its rights first: a thread that a library starts when it is imported would keep them.
+PROGRAM = f"import {__name__} as worker; worker.drop_rights(); from {{}} import main; main()"
 _LENGTH_BYTES = 4
 # Of the thread that reads jobs; a stack of the usual 8 MB would count as memory of the child.
 _READER_STACK_BYTES = 1024 * 1024
@@ -209,7 +211,7 @@ def _start_child(module: str) -> subprocess.Popen[bytes]:
     inherited = {name: value for name, value in os.environ.items() if name in INHERITED_VARIABLES}
     environment = {**inherited, **_MEMORY_SETTINGS, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", f"from {module} import main; main()"],
+        [sys.executable, "-P", "-c", PROGRAM.format(module)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -247,7 +249,6 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
     if hasattr(signal, "SIGPROF"):  # if the parent ignores or blocks the signal, the child inherits that
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
-    drop_rights()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output that a library prints must not mix with the answers
     jobs: SimpleQueue[Any] = SimpleQueue()

@@ -18,7 +18,7 @@ import ipywidgets
 import traitlets
 
 from toolkit.argument_checks import described
-from toolkit.errors import InvalidArgument, ServiceError, ToolkitError
+from toolkit.errors import InvalidArgument, ServiceError, ToolkitError, Unreachable
 from toolkit.widgets.cell_runs import close_earlier
 
 _STYLES = Path(__file__).with_suffix(".css").read_text("utf-8")
@@ -342,11 +342,12 @@ def scrolled(wide_html: str, *, caption: str) -> str:
     )
 
 
-def error_text(error: Exception) -> str:
-    """Return a sentence about an error, for a person."""
+def error_text(error: Exception, retry: str = "Trying again may help.") -> str:
+    """Return a sentence about an error, for a person, with the sentence `retry` if the error may pass."""
     if isinstance(error, ToolkitError):
-        hint = " Trying again may help." if error.retryable else ""
-        text = error.message if isinstance(error, ServiceError) else str(error)  # without the name of an endpoint
+        hint = f" {retry}" if error.retryable else ""
+        # Without the name of an endpoint.
+        text = error.message if isinstance(error, ServiceError | Unreachable) else str(error)
     elif isinstance(error, OSError) and error.strerror:
         name = f" ({error.filename})" if error.filename else ""
         text, hint = f"{error.strerror}{name}", ""

@@ -74,11 +74,6 @@ class Archiving:
         self._is_closing = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
 
-    @property
-    def is_writing(self) -> bool:
-        """Whether this gateway holds the lease and has opened the archive."""
-        return self._copier.is_open
-
     async def open(self) -> None:
         self._unsubscribe = await self._copier.subscribe()
         await self._renew_lease()

@@ -46,7 +46,6 @@ class HttpStream:
                 self.abort()
 
     def write(self, *pieces: bytes) -> None:
-        """Send the pieces without blocking; a reader who leaves too much unread is disconnected."""
         transport = self._transport
         if self._is_over or transport.is_closing():
             return

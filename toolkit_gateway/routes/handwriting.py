@@ -31,13 +31,12 @@ class HandwritingRoutes(Routes):
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
         self.headers = ((b"access-control-allow-origin", b"*"),) if cors else ()
-        renderers = {endpoint: partial(self._render, kind) for kind, endpoint in wire.RENDER_ENDPOINTS.items()}
         self.table = [
             Route(wire.GET_LISTING, self._for_callers(self._listing)),
             Route(wire.GET_HANDWRITING, self._for_callers(self._handwriting)),
             *(
-                Route(endpoint, self._for_callers(render), cancellable=True, has_long_query=True)
-                for endpoint, render in renderers.items()
+                Route(endpoint, self._for_callers(partial(self._render, kind)), cancellable=True, has_long_query=True)
+                for kind, endpoint in wire.RENDER_ENDPOINTS.items()
             ),
             Route(wire.POST_LETTER, self._for_callers(self._letter), wire.MAX_LETTER_BYTES, cancellable=True),
         ]

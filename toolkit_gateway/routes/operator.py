@@ -77,7 +77,7 @@ class OperatorRoutes(Routes):
     def error_response(self, error: ServiceError, request: Request) -> Response:
         challenge: tuple[Header, ...] = ((b"www-authenticate", b'Bearer realm="operator"'),)
         headers = challenge if error.status == 401 else retry_after(error)
-        return Response(error.status, _failed(error), JSON, headers)
+        return Response(error.status, json.dumps({"error": error.message}).encode("ascii"), JSON, headers)
 
     def key_attempt(self, request: Request) -> KeyAttempt | None:
         key = request.header(b"authorization")
@@ -141,7 +141,3 @@ class OperatorRoutes(Routes):
         except ValueError as error:  # back in time, or beyond its end
             raise MalformedRequest(str(error)) from None
         return await self._read_clock(request)
-
-
-def _failed(error: ServiceError) -> bytes:
-    return json.dumps({"error": error.message}).encode("ascii")

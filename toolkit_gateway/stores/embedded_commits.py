@@ -64,7 +64,6 @@ class EmbeddedCommits:
         self.is_closed = False
 
     def add_to_next_batch(self, change: Change) -> Change:
-        """Add a change to the next batch."""
         if self.is_closed:
             change.fail(StoreUnavailable("the gateway is stopping"))
             return change

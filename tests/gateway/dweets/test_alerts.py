@@ -316,7 +316,7 @@ def test_looping_alert_is_stopped_and_others_work() -> None:
 
 def test_alert_interrupted_by_a_slow_machine_triggers() -> None:
     with Gateway(timings=Timings(settle=60.0, condition_seconds=(1e-6, 60.0))) as gateway:
-        alarm = Alarm(gateway, "for (let n = 0; n < 1e5; n++); return dweet > 1 && String(dweet)", "oven")
+        alarm = Alarm(gateway, "for (let n = 0; n < 2e6; n++); return dweet > 1 && String(dweet)", "oven")
         alarm.post(1)
         said = "the condition was interrupted at the last dweet, and evaluated again with more CPU time"
         assert (alarm.status()["open"], alarm.status()["message"]) == (False, said)

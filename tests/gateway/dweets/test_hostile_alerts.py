@@ -74,6 +74,7 @@ def test_hostile_alert_is_stopped_and_others_work(tmp_path: Path, kind: str) -> 
             running.post("oven", *[number] * 30)
             running.post("kitchen", number)
             running.wait_for("kitchen", str(number))
+            assert sum(each.memory_info().rss for each in [running.process, running.child()]) < 300 * 2**20
         eventually(lambda: len(list(tmp_path.glob("outbox/*.eml"))) == 4)
         running.wait_for("oven", "stopped")
         assert "set the alert again: " in running.message("oven")

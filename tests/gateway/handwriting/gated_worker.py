@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolkit.system import worker_process
 from toolkit.system.worker_process import serve
 from toolkit_gateway.handwriting.render_worker import outcomes
 
 
 def main() -> None:
-    worker_process.drop_rights = lambda: None  # this child writes a file
     serve(gated)
 
 

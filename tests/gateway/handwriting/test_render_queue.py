@@ -85,6 +85,7 @@ def gated_gateway(folder: Path, **settings: float) -> Iterator[Gateway]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TEST_GATE", str(folder))
         patch.setattr(worker_process, "INHERITED_VARIABLES", {*worker_process.INHERITED_VARIABLES, "TEST_GATE"})
+        patch.setattr(worker_process, "PROGRAM", "from {} import main; main()")  # this child writes a file
         worker = "tests.gateway.handwriting.gated_worker"
         patch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", worker)
         with Gateway(config=config) as gateway:

@@ -276,6 +276,18 @@ def test_doctor_names_present_and_missing_programs(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_doctor_tells_a_taken_port_from_a_closing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr(importlib.import_module("toolkit.cli.doctor"), "DEFAULT_PORT", port)
+        assert re.search(rf"^  taken +port {port} +perhaps by a gateway", called("doctor").stdout, re.MULTILINE)
+        caller = socket.create_connection(("127.0.0.1", port))
+        for connection in (server.accept()[0], server.accept()[0]):  # the doctor's, and that of the caller
+            connection.close()
+    caller.close()  # after the server, whose end of the connection the system now keeps for a minute
+    assert re.search(rf"^  ok +port {port} +free$", called("doctor").stdout, re.MULTILINE)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="moves the data folder by a variable of Linux")
 def test_doctor_fails_without_a_writable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()

@@ -175,14 +175,17 @@ def test_ctrl_c_ends_a_waiting_command_with_130(url: str) -> None:
             assert process.returncode == 130
 
 
-def test_tail_resumes_after_a_gateway_restart(tmp_path: Path) -> None:
+def test_tail_resumes_after_a_restart_or_gives_up(tmp_path: Path) -> None:
     first = Gateway(tmp_path, port=free_port())
-    with tailing(f"--url={first.base_url}") as process:
+    url = f"--url={first.base_url}"
+    with tailing(url) as process, tailing(url, "--patience=0") as impatient:
         called("post", "kitchen", "n=1", f"--url={first.base_url}")
         assert line_of(process).endswith('{"n":1}\n')
         first.close()
         assert process.stderr is not None
         assert process.stderr.readline() == "the connection is lost; reconnecting\n"
+        assert "refused or closed the connection" in impatient.communicate(timeout=60)[1]
+        assert impatient.returncode == 1
         with Gateway(tmp_path, port=urlsplit(first.base_url).port) as second:
             called("post", "kitchen", "n=2", f"--url={second.base_url}")
             assert process.stderr.readline() == "connected again\n"
@@ -296,7 +299,7 @@ def test_file_extension_chooses_the_format(kind: str, magic: bytes, tmp_path: Pa
 
 @pytest.mark.usefixtures("writing")
 def test_page_size_is_set_and_letter_has_all_pages(tmp_path: Path) -> None:
-    letter = ["--hand=Molly", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
+    letter = ["--hand=Molly", "--seed=1", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
     said = called("write", "-", *letter, stdin=b"Dear Ada, hello! " * 40).stdout
     assert "<Letter by Molly, 2 pages of 297.64 x 419.53" in said
     card = ["--size=9mm", "--margin=1cm", "--background=#ffe", "-o", str(tmp_path / "a.png")]
@@ -391,7 +394,7 @@ def test_unreachable_gateway_is_one_line_of_error(gateway: Gateway) -> None:
     for arguments in READERS:
         said = called(*arguments, f"--url={gateway.base_url}", code=1)
         assert said.stdout == ""
-        assert said.stderr.startswith("Error: no answer to ")
+        assert said.stderr.startswith("Error: no answer from ")
         assert said.stderr.count("\n") == 1
 
 

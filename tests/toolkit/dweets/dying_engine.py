@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.dweets.condition_engine import Job, Outcome
-from toolkit.system import worker_process
 from toolkit.system.worker_process import limit_cpu, serve
 
 
 def main() -> None:
-    worker_process.drop_rights = lambda: None  # this child writes a file
     serve(work)
 
 

@@ -16,6 +16,7 @@ from tests.toolkit.dweets.hostile_conditions import HOSTILE, OVERRAN, kinds
 from toolkit.dweets import conditions
 from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.errors import MalformedRequest, ServiceFailure
+from toolkit.system import worker_process
 
 #: Each leaves the parenthesis or the braces that another program would put around it, and runs or hides the rest.
 BREAKOUTS = [
@@ -288,6 +289,7 @@ def test_evaluation_that_ends_early_is_retried_once(
     attempts: str, fault: str | None, stops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conditions, "ENGINE_MODULE", "tests.toolkit.dweets.dying_engine")
+    monkeypatch.setattr(worker_process, "PROGRAM", "from {} import main; main()")  # this child writes a file
     monkeypatch.setattr(conditions, "WALL_SECONDS", 2.0 if "hung" in attempts else 60.0)
     plans = [tmp_path / "first", tmp_path / "second"]
     for plan, text in zip(plans, ("", attempts), strict=True):
@@ -305,6 +307,7 @@ def test_evaluation_that_ends_early_is_retried_once(
 
 def test_a_child_killed_again_and_again_stops_no_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditions, "ENGINE_MODULE", "tests.toolkit.dweets.dying_engine")
+    monkeypatch.setattr(worker_process, "PROGRAM", "from {} import main; main()")  # this child writes a file
     plan = tmp_path / "plan"
     plan.write_text("killed killed killed")
     with ConditionWorker() as worker:

@@ -237,7 +237,10 @@ def test_lost_connection_is_shown_until_it_returns(tmp_path: Path) -> None:
     with toolkit.connect(gateway.base_url) as tk, LiveDweets(tk, "roof", "n") as live:
         assert "Listening to roof." in live.status.value
         gateway.close()
-        eventually(lambda: "reconnecting" in live.status.value)
+        eventually(lambda: "start a gateway with `toolkit gateway`. LiveDweets is reconnecting." in live.status.value)
+        live.stop()
+        live.start()  # with nobody to listen to
+        assert "LiveDweets is reconnecting." in live.status.value
         assert live.running
         with Gateway(tmp_path, port=port):
             eventually(lambda: "Listening to roof." in live.status.value)

@@ -248,7 +248,8 @@ class DweetClient(PublicNames):
         since
             A sequence number (see `Listener.position`): first replay the dweets after it. None: only new dweets.
         patience
-            Seconds without a connection after which the listener raises the last error, usually Unreachable.
+            Seconds without a connection after which the listener raises the last error, usually Unreachable. With
+            ``math.inf`` it tries for ever, also to connect for the first time.
 
         Returns
         -------

@@ -14,7 +14,7 @@ import orjson
 
 from toolkit.dweets.checked_values import checked_count
 from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, FrameReader
-from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable, warn_caller
+from toolkit.errors import InvalidArgument, ServiceFailure, ToolkitError, UnexpectedReply, Unreachable, warn_caller
 from toolkit.http_client import HttpStream
 from toolkit.public_api import Closable, PublicNames
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # If a stream lasted less than this, the server ended the stream at once.
 _SHORT_STREAM_SECONDS = 1.0
+#: After these errors a listener connects again; the last one is from a proxy whose gateway is gone.
+_PASSING_ERRORS = (Unreachable, ServiceFailure, UnexpectedReply)
 
 
 class Dweet(NamedTuple):
@@ -62,6 +64,8 @@ class Listener(PublicNames, Closable):
         sentence becomes a warning.
     position : int or None
         The sequence number of the last dweet; pass it as ``since`` to resume later.
+    problem : ToolkitError or None
+        Why the last attempt to connect failed, while there is no connection.
 
     Examples
     --------
@@ -85,7 +89,14 @@ class Listener(PublicNames, Closable):
         self._patience = patience
         self._closed = threading.Event()
         self.position = since
-        self._stream: HttpStream | None = open_stream(since)  # raises at once if the service refuses
+        self.problem: ToolkitError | None = None
+        self._stream: HttpStream | None = None
+        try:
+            self._stream = open_stream(since)  # raises at once if the service refuses
+        except _PASSING_ERRORS as error:
+            if patience < math.inf:
+                raise
+            self.problem = error
         self.on_connection: Callable[[bool], object] = lambda connected: None
         self.on_unknown: Callable[[str], object] = warn_caller
         self._misspelt = misspelt
@@ -120,6 +131,8 @@ class Listener(PublicNames, Closable):
             stream.close()
 
     def _read(self) -> Generator[Dweet, None, None]:
+        if self._stream is None:
+            self._set_stream(self._reconnect(1))
         attempts = 0
         while self._stream is not None and not self._closed.is_set():
             began = time.monotonic()
@@ -130,7 +143,7 @@ class Listener(PublicNames, Closable):
             self._set_stream(self._reconnect(attempts))
 
     def _set_stream(self, stream: HttpStream | None) -> None:
-        self._stream = stream
+        self._stream, self.problem = stream, None
         if not self._closed.is_set():
             self.on_connection(stream is not None)
 
@@ -161,9 +174,10 @@ class Listener(PublicNames, Closable):
             attempts += 1
             try:
                 stream = self._open_stream(self.position)
-            except (Unreachable, ServiceFailure, UnexpectedReply):  # the last one from a proxy whose gateway is gone
+            except _PASSING_ERRORS as error:
                 if time.monotonic() - began >= self._patience:
                     raise
+                self.problem = error
                 continue
             if not self._closed.is_set():
                 return stream

@@ -28,7 +28,17 @@ from toolkit.dweets.frame_time import TimeSelection
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut, ToolkitError, counted
 from toolkit.frames import utc_range
-from toolkit.widgets.base import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
+from toolkit.widgets.base import (
+    CheckList,
+    ServiceWidget,
+    button,
+    error_text,
+    in_turn,
+    row,
+    service_of,
+    sized,
+    text_field,
+)
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
@@ -135,7 +145,7 @@ class LiveDweets(ServiceWidget):
 
     def _listener(self, thing: str, since: int | None) -> Listener:
         key = self._key.get(thing) if isinstance(self._key, Mapping) else self._key
-        listener = self._dweets.listen(thing, key=key, since=since)
+        listener = self._dweets.listen(thing, key=key, since=since, patience=math.inf)
         listener.on_unknown = partial(self._misspelt.__setitem__, thing)
         return listener
 
@@ -335,6 +345,8 @@ class LiveDweets(ServiceWidget):
             return
         if not self.running:
             self.say(f"Stopped after {counted(self.seen, 'dweet')}." if names else "Choose at least one thing.")
+        elif (problem := self._reader.connection_problem) is not None:
+            self.say(error_text(problem, retry="LiveDweets is reconnecting."), error=problem)
         elif self._reader.has_lost_connection:
             self.say("The connection is lost, reconnecting ...")
         else:

@@ -54,6 +54,12 @@ class LiveReader:
         with self.changed:
             return not all(listener.is_connected for listener, _ in self._listeners.values())
 
+    @property
+    def connection_problem(self) -> ToolkitError | None:
+        """Why one of the streams cannot be opened at the moment."""
+        with self.changed:
+            return next(filter(None, (listener.problem for listener, _ in self._listeners.values())), None)
+
     def follow(self, things: Iterable[str], *, resume: bool = False) -> None:
         """Listen to exactly these things; with `resume`, first read the dweets since `stop`."""
         wanted = list(things)

@@ -43,8 +43,8 @@ class HandWall(anywidget.AnyWidget):
             answer, picture = {"title": title, "snippet": snippet, "problem": ""}, b""
             try:
                 picture = self._render(snippet, title)
-            except ToolkitError:  # the hand lacks a character, or the gateway is away
-                answer["problem"] = "cannot write this"
+            except ToolkitError as error:
+                answer["problem"] = "no answer" if error.retryable else "cannot write this"
             self.send(answer, [picture] if picture else [b""])
 
 

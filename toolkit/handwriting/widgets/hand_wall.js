@@ -20,7 +20,10 @@ function render({ model, el }) {
   let cards = [], focused = 0;
   const seen = new Set();
   const watcher = new IntersectionObserver(changes => {
-    for (const { target, isIntersecting } of changes) isIntersecting ? seen.add(target) : seen.delete(target);
+    for (const { target, isIntersecting } of changes) {
+      isIntersecting ? seen.add(target) : seen.delete(target);
+      if (!isIntersecting && pictures.get(target.dataset.title) === "") pictures.delete(target.dataset.title); // to try again
+    }
     ask();
   }, { root: wall, rootMargin: "40px" });
 

@@ -41,13 +41,13 @@ def amount_at(
         # Ink outside the area goes to the outermost cells, which no pixel reads.
         across, along = np.clip(point_x / cell + 1, 0, columns - 2), np.clip(point_y / cell - top, 0, rows - 2)
         column, row = across.astype(np.intp), along.astype(np.intp)
-        right, down, first = (across - column) * weight, along - row, row * columns + column
-        left = weight - right
-        for offset, share in ((0, left), (1, right)):
-            lower = share * down
-            for where, part in ((first + offset, share - lower), (first + offset + columns, lower)):
-                passes += np.bincount(where, part, rows * columns)
-                flow += np.bincount(where, part * amount, rows * columns)
+        first, right, down = row * columns + column, across - column, along - row
+        upper, lower = weight * (1 - down), weight * down
+        # All four corners in one count: it makes an array of all cells, however few the points are.
+        corners = np.concatenate([first, first + 1, first + columns, first + columns + 1])
+        parts = np.concatenate([upper * (1 - right), upper * right, lower * (1 - right), lower * right])
+        passes += np.bincount(corners, parts, rows * columns)
+        flow += np.bincount(corners, parts * np.tile(amount, 4), rows * columns)
     mean_flow = np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-4)
     second = np.minimum(np.maximum(passes - _SECOND_PASS, 0), 1.5)
     grid = (mean_flow * (1 + ink.kind.overlap * second)).astype(np.float32)

@@ -46,7 +46,7 @@
     function copyOf(element, initial) {
       const isHidden = element.matches("option") ? !element.selected && !isList(element.closest("select")) : !element.checkVisibility();
       if (isHidden || element.matches("script, style")) return document.createTextNode("");
-      const style = getComputedStyle(element), isPicture = element.matches("canvas, img");
+      const style = getComputedStyle(element), isPicture = element.matches("canvas, img, .fa");
       const copy = isPicture ? document.createElement("img") : element.cloneNode(false);
       if (isPicture) copy.src = dataOf(element);
       if (element.matches("input")) {
@@ -61,18 +61,32 @@
       else if (!isPicture)
         for (const child of element.childNodes)
           copy.append(child.nodeType === Node.ELEMENT_NODE ? copyOf(child, initial) : child.cloneNode());
+      if (element.scrollTop) // a copy is at its top
+        for (const child of copy.children) child.style.translate = `0 ${-element.scrollTop}px`;
       return copy;
     }
 
     const isList = select => select.multiple || select.size > 1;
 
     function dataOf(element) {
+      if (element.matches(".fa")) return iconOf(element);
       if (element.matches("canvas")) return element.width && element.height ? element.toDataURL() : "";
       if (element.src.startsWith("data:")) return element.src;
       const canvas = Object.assign(document.createElement("canvas"), { width: element.naturalWidth, height: element.naturalHeight });
       if (!canvas.width) return "";
       canvas.getContext("2d").drawImage(element, 0, 0);
       return canvas.toDataURL();
+    }
+
+    // An SVG in an image has no fonts of the page.
+    function iconOf(element) {
+      const { width, height } = element.getBoundingClientRect(), style = getComputedStyle(element, "::before");
+      const canvas = Object.assign(document.createElement("canvas"), { width: Math.ceil(width), height: Math.ceil(height) });
+      const ctx = canvas.getContext("2d");
+      Object.assign(ctx, { font: `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`, fillStyle: style.color });
+      Object.assign(ctx, { textAlign: "center", textBaseline: "middle" });
+      ctx.fillText(style.content.replaceAll('"', ""), width / 2, height / 2);
+      return canvas.width && canvas.height ? canvas.toDataURL() : "";
     }
 
     function groundOf(element) {
@@ -127,6 +141,13 @@
     const createRenderer = options => {
       const renderer = factory.createRenderer(options);
       const renderWidget = renderer.renderModel.bind(renderer);
+      // ipywidgets waits two seconds for a model. It also says that there is none if it comes at the end of that time.
+      const tryAgain = async model => {
+        renderer.removeClass("jupyter-widgets");
+        const rendered = renderWidget(model);
+        await showSaved(renderer, model, panel);
+        await rendered;
+      };
       const watch = watching(renderer.node);
       renderer.disposed.connect(() => {
         watch.stop();
@@ -142,6 +163,7 @@
         // Until the kernel has started; where there is none, or another one, also afterwards.
         if (!panel.sessionContext.isReady) await showSaved(renderer, model, panel);
         await rendered;
+        if (renderer.hasClass("jupyter-widgets")) await tryAgain(model);
         if (!renderer.widgets.length && id) await showSaved(renderer, model, panel);
       };
       return renderer;
@@ -168,7 +190,8 @@
   async function saveOutputs(panel, shown) {
     for (const [renderer, { model, watch }] of shown) {
       if (!renderer.widgets.length || !("image/png" in model.data) || !watch.hasChanged()) continue;
-      if (renderer.node.querySelector("iframe")) continue; // the page inside cannot be drawn
+      // The page inside cannot be drawn; without its kernel, a widget shows only that it has ended.
+      if (renderer.node.querySelector("iframe, .jupyter-widgets-disconnected")) continue;
       const canvas = await pictures.pictureOf(renderer.node);
       const data = { ...model.data, "image/png": canvas.toDataURL().split(",")[1] };
       const charts = renderer.node.querySelectorAll(".toolkit-chart");
@@ -216,6 +239,11 @@
     // counts the views of a notebook down when its connection to the kernel is gone, and those of a page not at all.
     const removeViews = () => [...shown.keys()].forEach(renderer => renderer.dispose());
     panel.context.sessionContext.disposed.connect(removeViews);
+    // ipywidgets marks the widgets of a kernel that restarts, and not those of one that is shut down.
+    panel.context.sessionContext.statusChanged.connect((_, status) => {
+      if (status !== "terminating") return;
+      for (const widget of panel.node.querySelectorAll(".toolkit-widget")) widget.classList.add("jupyter-widgets-disconnected");
+    });
     addEventListener("pagehide", removeViews);
     panel.disposed.connect(() => removeEventListener("pagehide", removeViews));
     panel.context.saveState.connect((_, state) => {
