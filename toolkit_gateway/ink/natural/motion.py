@@ -16,6 +16,7 @@ DOT_GAP = 0.07  # wanted between a dot and the ink of other letters
 BAR_SPREAD, BAR_TURN = 0.25, 0.06  # standard deviations of length and slope of a bar
 MISPLACED_BARS, MISPLACEMENT = 0.05, 0.3  # share of misplaced bars; they move right by this share of their length
 MAX_BAR_LENGTH = 0.7  # cap heights; a bar may also be as long as in the font
+MIN_OVERHANG = 0.1  # x-heights to the left of the stem of the first t, where a bar of two begins
 MIN_BAR_LENGTH = 0.65  # x-heights; with a shorter bar, a t looks like an l
 DOT_SPREAD, DOT_RISE, MAX_DOT_SHIFT = 0.10, 0.06, 0.4  # x-heights; a dot moves left by at most half of MAX_DOT_SHIFT
 HASTY_PASSES = 4  # rounds of smoothing of letters that are written in haste
@@ -92,8 +93,10 @@ def _move_bar(
         factor, shift = max(factor, 1.0), 0.0
     if choice.bar == "left":
         first = draft.choices[letter - 1]
-        bars = [part for part, kind in zip(first.form.parts, first.form.delayed, strict=True) if kind == BAR]
-        left = min(left, *(first.x + float(bar[:, 0].min()) for bar in bars))
+        parts = [(part[:, 0], kind) for part, kind in zip(first.form.parts, first.form.delayed, strict=True)]
+        stem = float(np.median(np.concatenate([across for across, kind in parts if not kind])))
+        begins = [float(across.min()) for across, kind in parts if kind == BAR]
+        left = min(left, *(first.x + begin for begin in (*begins, stem - MIN_OVERHANG * x_height)))
     elif choice.bar == "right" and y.mean() > 0.7:  # a lower bar would cross out the next letter
         right += 0.8 * choice.spacing
     length = min((right - left) * factor, max(right - left, MAX_BAR_LENGTH))
