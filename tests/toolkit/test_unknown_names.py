@@ -49,6 +49,7 @@ def locked(world: World) -> toolkit.Secret:
 
 
 NO_DWEET = "the gateway has no dweet of the thing 'kitchn': did you mean 'kitchen'?"
+NO_TIME = "no dweet has the field 'stat': did you mean 'state'?"
 NO_FIELD = "no dweet has the field 'celsisu': did you mean 'celsius'?"
 READINGS: dict[str, tuple[Callable[[World], object], str]] = {
     "history": (lambda w: w.dweets.history("kitchn"), NO_DWEET),
@@ -71,6 +72,9 @@ READINGS: dict[str, tuple[Callable[[World], object], str]] = {
     "columns of history": (lambda w: w.dweets.history("kitchen", columns=["state", "celsisu"]), NO_FIELD),
     "columns of latest": (lambda w: w.dweets.latest("kitchen", columns="celsisu"), NO_FIELD),
     "columns of archive": (lambda w: w.archive.history("kitchen", columns=["celsisu"]), NO_FIELD),
+    "time of history": (lambda w: w.dweets.history("kitchen", time="stat"), NO_TIME),
+    "time of latest": (lambda w: w.dweets.latest("kitchen", time="stat"), NO_TIME),
+    "time of archive": (lambda w: w.archive.history("kitchen", time="stat"), NO_TIME),
     "columns, nested": (
         lambda w: w.dweets.history("kitchen", columns=["position"]),
         "no dweet has the field 'position': did you mean 'position.lat'?",

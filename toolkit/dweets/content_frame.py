@@ -21,10 +21,10 @@ from toolkit.dweets.content_leaves import (
     column_type,
     content_columns,
     field_of_column,
+    missing_columns,
     named_leaf_columns,
-    warn_of_missing_columns,
 )
-from toolkit.errors import UnexpectedReply
+from toolkit.errors import UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame, utc_from_iso
 
 #: Names of leaves; None selects the 200 most frequent.
@@ -72,7 +72,7 @@ def content_frame(
         given = {CREATED} if things is None else {CREATED, THING}
         leaves = named_leaf_columns(contents, [field_of_column(name) for name in names if name not in given])
         if not quiet:
-            warn_of_missing_columns(contents, leaves)
+            warn_caller(missing_columns(contents, leaves))
     typed: dict[str, Any] = {} if things is None else {THING: pd.array(things, dtype="str")}
     if times is not None:
         typed[CREATED] = created

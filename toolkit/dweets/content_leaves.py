@@ -84,14 +84,15 @@ def named_leaf_columns(contents: Sequence[Any], names: Sequence[str]) -> dict[st
     return {name: [None if leaf is _NO_LEAF else leaf for leaf in column] for name, column in columns.items()}
 
 
-def warn_of_missing_columns(contents: Sequence[Any], columns: dict[str, _Column]) -> None:
-    """Warn of columns whose name no content has."""
+def missing_columns(contents: Sequence[Any], columns: dict[str, _Column]) -> str:
+    """Say, for a warning, which columns no content has; empty if all are there."""
     empty = [name for name, values in columns.items() if values and values.count(None) == len(values)]
     objects = [content for content in contents if type(content) is dict]
     # A field that is null in every content is there.
-    if missing := [name for name in empty if all(_leaf(content, name) is _NO_LEAF for content in objects)]:
-        known = list(frequent_leaf_columns(contents)[0])
-        warn_caller(missing_names("no dweet has", "field", missing, len(columns), known))
+    missing = [name for name in empty if all(_leaf(content, name) is _NO_LEAF for content in objects)]
+    if not missing:
+        return ""
+    return missing_names("no dweet has", "field", missing, len(columns), list(frequent_leaf_columns(contents)[0]))
 
 
 def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401

@@ -11,7 +11,14 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from toolkit.dweets.content_leaves import CREATED, THING, column_of_field, field_of_column, named_leaf_columns
+from toolkit.dweets.content_leaves import (
+    CREATED,
+    THING,
+    column_of_field,
+    field_of_column,
+    missing_columns,
+    named_leaf_columns,
+)
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import check_columns_differ
 
@@ -169,10 +176,12 @@ class TimeSelection(NamedTuple):
         """
         field = field_of_column(self.time)
         # An empty content is the value {} of ``content``.
-        leaves = [None if value == {} else value for value in named_leaf_columns(contents, [field])[field]]
+        columns = named_leaf_columns(contents, [field])
+        leaves = [None if value == {} else value for value in columns[field]]
         values = pd.Series(leaves, dtype="object", name=self.time)
         times, notes = read_times(values)
         if missing := int(pd.isna(times).sum()):
+            notes.append(missing_columns(contents, columns))
             notes.append(
                 f"{missing:,} of {counted(len(times), 'dweet')} have no time in {self.time!r} and are left out"
             )

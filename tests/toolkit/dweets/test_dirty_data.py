@@ -251,14 +251,38 @@ def test_the_ten_worst_outliers_are_marked_and_all_are_counted() -> None:
 
 
 def test_an_empty_picture_says_why() -> None:
-    for frame, text in [
-        (DIRTY.iloc[:0].astype({"celsius": "float64"}), "no dweets"),
-        (pd.DataFrame(index=TIMES[:0]), "no dweets"),
-        (pd.DataFrame({"state": ["on"]}, index=TIMES[:1]), "no numbers"),
-        (pd.DataFrame({"v": [np.nan]}, index=TIMES[:1]), "no values"),
+    for frame, text, warning in [
+        (DIRTY.iloc[:0].astype({"celsius": "float64"}), "no dweets", "the picture shows no dweets: "),
+        (pd.DataFrame(index=TIMES[:0]), "no dweets", "the picture shows no dweets: "),
+        (pd.DataFrame({"state": ["on"]}, index=TIMES[:1]), "no numbers", "^no column holds numbers$"),
+        (pd.DataFrame({"v": [np.nan]}, index=TIMES[:1]), "no values", "the picture shows no values: "),
     ]:
-        with pytest.warns(DataWarning, match=f"the picture shows {text}: "):
+        with pytest.warns(DataWarning, match=warning):
             axes = frame.dweets.plot()
         assert [each.get_text() for each in axes.texts] == [text]
-        with pytest.warns(DataWarning, match=f"the picture shows {text}: "):
+        with pytest.warns(DataWarning, match=warning):
             assert frame.dweets.chart().get_state()["_data"]["empty"] == text
+
+
+def test_texts_that_mean_numbers_are_said_to_be_left_out() -> None:
+    frame = pd.DataFrame({"celsius": "20.5 °C", "volts": "1,5", "humidity": 40, "state": "on"}, index=TIMES)
+    converts = "^'celsius' has texts that mean numbers: frame.dweets.numeric\\(\\) converts them$"
+    analyses: list[Callable[[pd.DataFrame], Any]] = [
+        lambda frame: frame.dweets.statistics(),
+        lambda frame: frame.dweets.outliers(),
+        lambda frame: frame.dweets.shifts(),
+        lambda frame: frame.dweets.resample("1D"),
+        lambda frame: frame.dweets.plot(),
+        lambda frame: frame.dweets.chart(),
+    ]
+    for analyse in analyses:
+        with pytest.warns(DataWarning, match=converts) as warned:
+            analyse(frame)
+        assert len(warned) == 1
+    with pytest.warns(
+        DataWarning, match=r"^'volts' would be numbers with decimal=',', .* in frame.dweets.numeric\(\)$"
+    ):
+        frame[["volts", "humidity"]].dweets.statistics()
+    assert "'celsius' has texts that mean numbers" in toolkit.HistoryExplorer(
+        frame, fields=["celsius"]
+    ).status.value.replace("&#x27;", "'")

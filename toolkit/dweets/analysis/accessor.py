@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
-from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns, drawable_columns
+from toolkit.charts.columns import NUMBERS, ChosenColumns, drawable_columns
 from toolkit.charts.series import ChartMarks, figure_data
 from toolkit.dweets.analysis.gaps import find_gaps, gaps
 from toolkit.dweets.analysis.numeric import numeric, numeric_report
 from toolkit.dweets.analysis.outliers import find_outliers, outliers
-from toolkit.dweets.analysis.series import rate, resample, statistics
+from toolkit.dweets.analysis.series import chosen_with_warning, rate, resample, statistics
 from toolkit.dweets.analysis.shifts import shifts
 from toolkit.dweets.analysis.time_axis import in_local_time, on_time_axis, warn_if_backfilled
 from toolkit.errors import InvalidArgument, warn_caller
@@ -167,8 +167,7 @@ class DweetAccessor:
         return chart
 
     def _chosen(self, fields: str | Sequence[str] | None, tz: str | tzinfo | None) -> ChosenColumns:
-        chosen = chosen_columns(self._frame, fields)
-        warn_caller(chosen.left_out)
+        chosen = chosen_with_warning(self._frame, fields)
         warn_if_backfilled(self._frame)
         return chosen._replace(frame=in_local_time(chosen.frame, tz))
 
@@ -182,7 +181,7 @@ def _reason_for_no_values(chosen: ChosenColumns) -> str:
     if not len(chosen.frame):
         reason, advice = "no dweets", "the frame has 0 rows"
     elif not chosen.names:
-        reason, advice = "no numbers", "no column holds numbers; texts such as '21,5 °C' need frame.dweets.numeric()"
+        return "no numbers"  # of which a warning has told
     elif not chosen.frame[chosen.names].notna().to_numpy().any():
         reason, advice = "no values", f"all values of {', '.join(chosen.names)} are missing"
     else:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.charts.columns import KINDS, chosen_columns, left_out_text, values_of
+from toolkit.charts.columns import KINDS, chosen_columns, kind_of, left_out_text, values_of
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
 
@@ -20,6 +20,8 @@ Decimal = Literal[".", ","]
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s\0+.,:/-]\D*[23]?)?")
 #: So many rows show which separators a column has.
 _LOOKED_AT = 1_000
+#: So many rows show whether a column of texts means numbers.
+_GLANCED_AT = 100
 _REPORT = {
     "field": "str", "values": "int64", "numbers": "int64", "converted": "int64", "left_out": "int64", "unit": "str",
     "example": "str",
@@ -103,6 +105,17 @@ def numeric_report(
         counts = {"values": int(present.sum()), "numbers": numbers, "converted": converted, "left_out": len(left_out)}
         rows.append({"field": name, **counts, "unit": unit, "example": example})
     return declared_frame(rows, _REPORT)
+
+
+def unread_numbers(frame: pd.DataFrame) -> str:
+    """Say which columns of texts mean numbers, and what reads them; empty if there are none."""
+    beginning = frame.loc[:, [kind_of(column) == "text" for _, column in frame.items()]].head(_GLANCED_AT)
+    found = _conversions(beginning, None, ".", "")
+    if not found:
+        advice = _advice(beginning, None, found, ".", "")
+        return advice and f"{advice} in frame.dweets.numeric()"
+    have = "have" if len(found) > 1 else "has"
+    return f"{', '.join(map(repr, found))} {have} texts that mean numbers: frame.dweets.numeric() converts them"
 
 
 def _advice(

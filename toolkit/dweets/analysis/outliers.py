@@ -21,8 +21,9 @@ import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.charts.columns import NUMBERS
 from toolkit.dweets.analysis.gaps import analyse_each_thing
-from toolkit.dweets.analysis.series import chosen_numbers
+from toolkit.dweets.analysis.series import chosen_with_warning
 from toolkit.errors import InvalidArgument
 
 # Factors from a deviation to sigma: a standard normal has a MAD of 0.6745 and a mean absolute deviation of 0.7979.
@@ -94,7 +95,7 @@ def outliers(
     >>> pd.DataFrame({"celsius": celsius}, index=times).dweets.outliers()["value"].tolist()
     [85.0]
     """
-    chosen = chosen_numbers(frame, fields)
+    chosen = chosen_with_warning(frame, fields, NUMBERS)
     return find_outliers(chosen.frame, chosen.names, window, threshold)
 
 

@@ -17,8 +17,9 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns, kind_of
+from toolkit.charts.columns import KINDS, NUMBERS, ChosenColumns, Kind, chosen_columns, kind_of
 from toolkit.dweets.analysis.gaps import analyse_each_thing
+from toolkit.dweets.analysis.numeric import unread_numbers
 from toolkit.dweets.analysis.time_axis import in_local_time, warn_if_backfilled
 from toolkit.dweets.frame_time import in_zone
 from toolkit.errors import InvalidArgument, warn_caller
@@ -35,10 +36,13 @@ _STATISTICS = {
 }
 
 
-def chosen_numbers(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> ChosenColumns:
-    """Return the chosen columns with their numbers; one warning says which other values were left out."""
-    chosen = chosen_columns(frame, fields, NUMBERS)
-    warn_caller(chosen.left_out)
+def chosen_with_warning(
+    frame: pd.DataFrame, fields: str | Sequence[str] | None, kinds: Sequence[Kind] = KINDS
+) -> ChosenColumns:
+    """Return the chosen columns (None: all numbers); one warning says which values and columns were left out."""
+    chosen = chosen_columns(frame, fields, kinds)
+    none = "no column holds numbers" if fields is None and len(frame) and not chosen.names else ""
+    warn_caller(none, chosen.left_out, unread_numbers(frame) if fields is None else "")
     return chosen
 
 
@@ -79,7 +83,7 @@ def resample(
     """
     if not how:
         raise InvalidArgument(f"how is an empty list; it takes {', '.join(AGGREGATIONS)}")
-    chosen = chosen_numbers(frame, fields)
+    chosen = chosen_with_warning(frame, fields, NUMBERS)
     if isinstance(how, str):
         columns = {field: (field, how) for field in chosen.names}
     else:
@@ -138,8 +142,7 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     >>> described[["count", "missing", "mean"]].values.tolist()
     [[2.0, 1.0, 15.0]]
     """
-    chosen = chosen_columns(frame, fields)
-    warn_caller(chosen.left_out)
+    chosen = chosen_with_warning(frame, fields)
     return analyse_each_thing(chosen.frame, lambda rows: _statistics_of_one(rows, chosen.names)).reset_index(drop=True)
 
 

@@ -26,9 +26,10 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.charts.columns import NUMBERS
 from toolkit.dweets.analysis.gaps import analyse_each_thing
 from toolkit.dweets.analysis.outliers import robust_deviation
-from toolkit.dweets.analysis.series import chosen_numbers
+from toolkit.dweets.analysis.series import chosen_with_warning
 from toolkit.frames import declared_frame
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -100,7 +101,7 @@ def shifts(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd
                     start                 end explained_by
     0 2026-01-02 06:00:00 2026-01-02 15:00:00   x 1.8 + 32
     """
-    chosen = chosen_numbers(frame, fields)
+    chosen = chosen_with_warning(frame, fields, NUMBERS)
     found = analyse_each_thing(chosen.frame, lambda rows: _shifts_of_one(rows, chosen.names))
     return found.reset_index(drop=True)
 

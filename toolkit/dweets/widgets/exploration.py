@@ -16,6 +16,7 @@ from toolkit.charts.series import ChartMarks, Unit
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
+from toolkit.dweets.analysis.numeric import unread_numbers
 from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
 from toolkit.dweets.analysis.shifts import shifts as find_shifts
@@ -281,7 +282,8 @@ def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> ChosenColumns:
     """Return the chosen columns, without rows that have none of them."""
     columns = chosen_columns(timed, chosen)
     frame, fields = columns.frame, columns.names
-    return columns._replace(frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
+    said = "; ".join(filter(None, (columns.left_out, unread_numbers(frame))))
+    return columns._replace(left_out=said, frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
 
 
 def _resampled(measured: pd.DataFrame, view: View, numbers: Sequence[str]) -> pd.DataFrame:
