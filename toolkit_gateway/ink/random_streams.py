@@ -85,7 +85,8 @@ class RandomStreams:
 
     def drift(self, name: str, positions: Floats) -> Floats:
         """Return smooth noise along a line: variance 0.5 to 1, changing over one unit of `positions`."""
-        return self.drifts([name], positions)[0]
+        [drift] = self.drifts([name], positions)
+        return np.asarray(drift)
 
     def drifts(self, names: list[str], positions: Floats) -> Floats:
         """Return what `drift` returns for each name, shape (names, *positions.shape)."""
