@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.wire import Pen
-from toolkit_gateway.ink.random_streams import Floats, RandomStreams, unit
+from toolkit_gateway.ink.random_streams import Floats, Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, tangents
 from toolkit_gateway.ink.shaping import Shaper
 
@@ -90,7 +90,7 @@ class InkFlow:
     overlap_weight: Floats  # (points,) how much a point counts where strokes overlap: 0 at a join, 1 elsewhere
     noise: RandomStreams
 
-    def select(self, points: npt.NDArray[np.bool_]) -> InkFlow:
+    def select(self, points: npt.NDArray[np.bool_] | Integers) -> InkFlow:
         return replace(self, flow=self.flow[points], path=self.path[points], overlap_weight=self.overlap_weight[points])
 
 

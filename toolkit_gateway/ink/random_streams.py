@@ -85,13 +85,21 @@ class RandomStreams:
 
     def drift(self, name: str, positions: Floats) -> Floats:
         """Return smooth noise along a line: variance 0.5 to 1, changing over one unit of `positions`."""
+        [drift] = self.drifts([name], positions)
+        return np.asarray(drift)
+
+    def drifts(self, names: list[str], positions: Floats) -> Floats:
+        """Return what `drift` returns for each name, shape (names, *positions.shape)."""
         cell = np.floor(positions).astype(np.int64)
         lowest = int(cell.min(initial=0))
         index = np.arange(lowest, int(cell.max(initial=0)) + 2).astype(np.uint64)
-        knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR)))
-        knot = cell - lowest
-        before = knots[knot]
-        return before + (knots[knot + 1] - before) * _smoother_step(positions - cell)
+        knot, step = cell - lowest, _smoother_step(positions - cell)
+        drifts = np.empty((len(names), *positions.shape))
+        for name, drift in zip(names, drifts, strict=True):
+            knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR)))
+            np.multiply(np.diff(knots)[knot], step, out=drift)
+            drift += knots[knot]
+        return drifts
 
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return a smooth displacement to the right and up for each point, variance 0.25 to 1.

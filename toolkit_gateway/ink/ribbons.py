@@ -141,7 +141,7 @@ def ribbons(strokes: Strokes, every: int = 1, end: int = SMOOTH_END) -> Polygons
     return Polygons(*(np.concatenate([getattr(part, name) for part in parts]) for name in Polygons.__slots__))
 
 
-def every_nth(length: Integers, every: int) -> tuple[Integers, Integers]:
+def every_nth(length: Integers, every: int | Integers) -> tuple[Integers, Integers]:
     """Choose one point in `every`, evenly, with both ends of each stroke; return indices, and the count per stroke."""
     old = length - 1  # intervals between the points of a stroke
     new = np.maximum(-(-old // every), np.minimum(old, 2))

@@ -10,6 +10,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import starmap
 
 import numpy as np
@@ -20,7 +21,8 @@ from toolkit_gateway.ink.canvases.scan import Scan
 from toolkit_gateway.ink.canvases.texture import textured
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import RGB
-from toolkit_gateway.ink.ribbons import Mask, Strokes, refine, ribbons
+from toolkit_gateway.ink.pen import InkFlow
+from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, POINT_DISTANCE, Mask, Strokes, every_nth, refine, ribbons
 from toolkit_gateway.ink.sheet import Sheet
 
 MAX_BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, which limits the memory
@@ -29,6 +31,7 @@ MAX_PAGE_EDGE = 20_000_000  # pixels on the edges of the ink of a page; a page w
 _MIN_BAND_ROWS = 16
 _MAX_PIECE_PIXELS = 1.3  # of the straight pieces that approximate a curve
 _MAX_PIECES = 64
+_DENSE_POINTS = 1.1  # pixels; if the points of a stroke are closer than this, every second point is enough
 _MAX_POINTS = 2_000_000  # of all strokes, after curves are cut into pieces
 _POINTS_AT_ONCE = 200_000  # outlined in one step, which takes ten times the memory of the points
 
@@ -89,6 +92,8 @@ def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverag
             rows_left -= len(alpha) * block
         return
     pieces = _pieces_per_interval(strokes)
+    if page.ink is not None and POINT_DISTANCE * size < _DENSE_POINTS:
+        page = _thinned(page, page.ink)
     for first, rows in _band_rows(extent, width, height):
         part = page.select(extent.touching(first, rows))
         stroke_batch = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
@@ -97,6 +102,14 @@ def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverag
         if part.ink is not None:
             alpha = textured(alpha, part.strokes, part.ink, size, first)
         yield alpha
+
+
+def _thinned(page: Page, ink: InkFlow) -> Page:
+    """Return the page with every second point of each stroke; contours keep all points."""
+    s = page.strokes
+    index, length = every_nth(s.length, np.where(s.flags & OUTLINE_FLAG, 1, 2))
+    strokes = Strokes(s.x[index], s.y[index], s.radius[index], length, s.flags)
+    return replace(page, strokes=strokes, ink=ink.select(index))
 
 
 def _band_rows(extent: _StrokeExtents, width: int, height: int) -> Iterator[tuple[int, int]]:

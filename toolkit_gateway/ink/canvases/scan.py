@@ -28,9 +28,10 @@ NOISE_LEVELS = 0.9
 GLAZE, DENSE = 0.35, 0.8  # share of the ink that dyes paper instead of covering it; factor on the colour of thick ink
 TILE_PX = 512  # the fibres repeat after this distance
 FIBRE_COUNT = 3600  # in a tile
-MAX_PIXELS_AT_ONCE = 1_500_000  # limits the memory
+MAX_PIXELS_AT_ONCE = 200_000  # their brightness stays in the cache of the processor
 _COARSE_TEXTURE = 3  # above this strength, single fibres can be seen
 _INK_COLOURS = 96  # palette entries between ink and paper; more would store noise that nobody sees
+_INDEX_PER_LEVEL = np.float32(_INK_COLOURS / 256)
 _RULE_COLOURS = 48  # palette entries for rules; the remaining 16 are for the margin line
 _DARKEST_RULE_LEVEL = 160
 
@@ -74,9 +75,10 @@ class Scan:
             rules, margin = (coverage([ink], self._width, len(alpha), first_row) for ink in (self._rules, self._margin))
             drop = np.maximum(margin, rules) * np.float32(RULE_LEVELS * min(self._sheet.rule_width, 1.0) / 255)
             bright -= drop
-        bright *= _CLEARNESS[alpha]
-        np.minimum(bright, 255, out=bright)
-        index = (bright * np.float32(_INK_COLOURS / 256)).astype(np.uint8)
+        inked = np.flatnonzero(alpha)
+        bright.ravel()[inked] *= _CLEARNESS[alpha.ravel()[inked]]
+        index = (bright * _INDEX_PER_LEVEL).astype(np.uint8)
+        np.minimum(index, _INK_COLOURS - 1, out=index)
         if self._sheet.lines:
             shown = np.flatnonzero((drop > 4) & (alpha < 90))
             level = bright.ravel()[shown].astype(np.uint8)
@@ -89,8 +91,10 @@ class Scan:
         bright = np.empty((rows, self._width), np.float32)
         np.add(self._down[first_row : first_row + rows, None] + np.float32(PAPER_BRIGHTNESS), self._across, out=bright)
         line = (np.arange(first_row, first_row + rows) + self._shift) % TILE_PX
-        repeats = -(-self._width // TILE_PX)
-        bright += np.tile(self._texture[line], (1, repeats))[:, : self._width]
+        texture = self._texture[line]
+        for left in range(0, self._width, TILE_PX):
+            part = bright[:, left : left + TILE_PX]
+            part += texture[:, : part.shape[1]]
         return bright
 
 

@@ -14,7 +14,7 @@ from toolkit_gateway.ink.shaping import THICKEST_NIB
 
 Single = npt.NDArray[np.float32]
 
-TILE_CELLS = 256  # width and height of the tile of grain, which repeats
+TILE_CELLS = 256  # width and height of the tile of grain, which repeats; a power of two
 GRAIN = 0.015  # size of the grain in cap heights
 HOLLOWS_CAP_HEIGHT = 110  # pixels; from this cap height on, the hollows of the paper can stay white
 STREAK_LENGTH, MIN_STREAK_FLOW = 0.9, 0.5  # length in cap heights, and smallest share of the flow in a streak
@@ -61,7 +61,8 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     inked = np.flatnonzero(alpha)
     if not len(inked):
         return alpha
-    rows, columns = np.divmod(inked, alpha.shape[1])
+    rows = inked // alpha.shape[1]
+    columns = inked - rows * alpha.shape[1]
     x, y = columns + np.float32(0.5), rows + np.float32(first_row + 0.5)
     cell = max(MIN_CELL, THICKEST_NIB * size / 4)
     amount = amount_at(x, y, strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell)
@@ -86,7 +87,8 @@ def density(kind: PenKind, amount: Single) -> Single:
 def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
     """Yield points side by side across the strokes: x, y, the passes that a point adds to its cell, and the flow."""
     tx, ty = tangents(strokes)
-    step = strokes.steps() + np.concatenate([[0.0], strokes.steps()[:-1]])
+    step = strokes.steps()
+    step[1:] += step[:-1].copy()
     before, after, _, _ = strokes.neighbours()
     bend = (tx[before] * ty[after] - ty[before] * tx[after]) / np.maximum(step, 1e-9)
     written = np.nonzero(np.repeat((strokes.flags & OUTLINE_FLAG) == 0, strokes.length))[0]
@@ -100,10 +102,10 @@ def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: fl
     for first in range(0, len(written), at_once):
         batch = written[first : first + at_once]
         x, y, r, flow, path, ux, uy, curvature = (
-            a[batch] + share * (a[after[batch]] - a[batch])
+            a[None, batch] if pieces == 1 else a[batch] + share * (a[after[batch]] - a[batch])
             for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
         )
-        drift = np.array([ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH) for lane in range(lanes)])
+        drift = ink.noise.drifts([f"streak {lane}" for lane in range(lanes)], path / STREAK_LENGTH)
         thin = ink.kind.streaks * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + 0.2), 2.0)
         # On the inner side of a curve the points are closer together.
         spread = np.minimum(np.maximum(1 - curvature * r * across, 0.0), 2.0)
@@ -134,7 +136,7 @@ def _hollows(noise: RandomStreams, x: Single, y: Single, size: float) -> Single:
 def _grain(x: Single, y: Single, scale: float) -> Single:
     tile = grain_tile().ravel()
     if scale < 1.5:
-        column, row = x.astype(np.intp) % TILE_CELLS, y.astype(np.intp) % TILE_CELLS
+        column, row = (position.astype(np.int32) & (TILE_CELLS - 1) for position in (x, y))
         nearest: Single = tile[row * (TILE_CELLS + 1) + column]
         return nearest
     x, y = (np.fmod(position / np.float32(scale), np.float32(TILE_CELLS)) for position in (x, y))

@@ -20,7 +20,9 @@ from toolkit_gateway.ink.shaping import ShapedWord
 # Lengths in cap heights.
 MARGIN, MARGIN_SPREAD, MARGIN_MEMORY = 0.5, 0.25, 0.7  # usual left margin, its standard deviation and autocorrelation
 FIRST_LINE_SPREAD, MARGIN_CREEP = 0.12, 0.02  # deviation of a paragraph's first line; shift to the right in each line
-EARLY_END = 1.2  # a line ends at most this much before the right margin, although the next word would fit
+# A line ends at most so much before the right margin, although the next word would fit: the longer this word is, the
+# less a person can tell whether it fits. The second is a share of the width of the word, the third one of the line's.
+EARLY_END, EARLY_SHARE, MAX_EARLY_SHARE = 1.2, 1.0, 0.125
 _CRAMMED_LETTERS = 3  # a word of so many letters is squeezed in at the end of a line
 _RESERVE = 0.15  # at the right margin, for bends of the ink that are not known yet
 _WIDER = 1.12  # a written word may be so much wider than its nominal width
@@ -79,7 +81,9 @@ class _Lines:
         self._writing, self._words, self._width = writing, list(words), width
         self._nib, self._space = writing.penman.shaper.nib, writing.penman.shaper.space
         self._drift = noise.gaussian("natural margin", line_limit)
-        self._early = EARLY_END * 0.5 * (1 + noise.uniform("early end", len(words)))
+        widths = np.array([word.width for word in words], np.float64)
+        room = np.minimum(EARLY_END + EARLY_SHARE * widths, MAX_EARLY_SHARE * (width or 0.0))
+        self._early = room * 0.5 * (1 + noise.uniform("early end", len(words)))
         self._column = column  # where words after a tab begin
         self._x: list[float] = []
         self._line: list[int] = []

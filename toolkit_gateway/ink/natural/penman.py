@@ -51,7 +51,7 @@ class ChosenLetter(NamedTuple):
 class _Piece(NamedTuple):
     """Consecutive points of a stroke."""
 
-    points: Part  # relative to the word
+    points: Part  # relative to the letter
     letter: int  # number of the letter on the page
     is_new: bool  # whether a stroke begins here; otherwise the piece continues the stroke before
     flags: int
@@ -72,12 +72,15 @@ class Draft:
         first, last = np.nonzero(new)[0], np.nonzero(np.roll(new, -1))[0]  # pieces of each stroke
         flags = (flags[first] & ~ENDS_IN_INK) | (flags[last] & ENDS_IN_INK)
         x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
+        letter_of_point = np.repeat(letter, count)
+        x += np.array([choice.x for choice in choices])[letter_of_point]
+        y += np.array([choice.y for choice in choices])[letter_of_point]
         self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
         _blend(self.strokes, (np.cumsum(count) - count)[~new])
         self.word_of_letter = np.array([choice.word - first_word for choice in choices], np.int64)  # (letters,)
         self.word_of_stroke = self.word_of_letter[letter[first]]  # (strokes,)
         self.delayed = delayed[first]  # (strokes,)
-        self.letter_of_point = np.repeat(letter, count)  # (points,)
+        self.letter_of_point = letter_of_point  # (points,)
         self._by_letter = np.argsort(self.letter_of_point, kind="stable")
 
     def points_near(self, letter: int) -> Integers:
@@ -257,22 +260,22 @@ def _pieces(choices: list[ChosenLetter]) -> Iterator[_Piece]:
         if n and choices[n - 1].word != choice.word:
             yield from late
             late = []
-        form, origin = choice.form, np.array([choice.x, choice.y, 0.0])
+        form = choice.form
         following = choices[n + 1] if n + 1 < len(choices) and choices[n + 1].word == choice.word else None
         if choice.joins and len(choice.junction.between):
-            yield _Piece(choice.junction.between + origin, n, False, 0, 0)
+            yield _Piece(choice.junction.between, n, False, 0, 0)
         for k, (part, flags, delayed) in enumerate(zip(form.parts, form.flags, form.delayed, strict=True)):
-            piece = _Piece(part + origin, n, True, flags, delayed)
             if not delayed:
-                yield _cut_for_joins(choice, following, piece, k)
+                yield _cut_for_joins(choice, following, n, k)
             elif delayed != BAR or choice.bar != "none":
-                late.append(piece)
+                late.append(_Piece(part, n, True, flags, delayed))
     yield from late
 
 
-def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: _Piece, stroke: int) -> _Piece:
+def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, letter: int, stroke: int) -> _Piece:
     """Cut stroke number `stroke` of a letter for the joins, if it is the first, or the last that is not delayed."""
-    begin, end, flags, is_new = 0, len(piece.points), piece.flags, True
+    points = choice.form.parts[stroke]
+    begin, end, flags, is_new = 0, len(points), choice.form.flags[stroke], True
     if stroke == 0 and choice.joins:
         begin, flags, is_new = choice.junction.cut_head, flags & ~STARTS_IN_INK, False
     if stroke == choice.form.delayed.count(0) - 1 and following is not None:
@@ -280,7 +283,7 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: 
             end, flags = end - following.junction.cut_tail, flags & ~ENDS_IN_INK
         elif following.junction.touches:
             flags |= ENDS_IN_INK
-    return piece._replace(points=piece.points[begin : max(end, begin + 1)], is_new=is_new, flags=flags)
+    return _Piece(points[begin : max(end, begin + 1)], letter, is_new, flags, 0)
 
 
 def _blend(strokes: Strokes, join: Integers) -> None:
