@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from data.tools.hands.legibility import Alphabet
 from data.tools.hands.sources import FontSource, sources
 from toolkit_gateway.ink.catalogue import WRITERS, writer_of
-from toolkit_gateway.ink.hand import PACKS_DIR, Allographs, load_hand
+from toolkit_gateway.ink.hand import PACKS_DIR, Allographs
 from toolkit_gateway.ink.natural.edits import EDITS
 from toolkit_gateway.ink.natural.parts import parts_of, strokes_of
 from toolkit_gateway.ink.natural.penman import ChosenLetter, Draft, Penman
@@ -36,7 +36,7 @@ _JOINED_PAIRS = (  # in print hands, no other pairs are joined
 )  # fmt: skip
 _LEAST_LEAD = -0.03  # in similarity; below it, a letter of the hand reads as another, and is not written
 _MAX_MORE_ALIKE, _ALIKE = 0.02, 0.8  # a join may make a pair so much more similar to one letter, or if it is not above
-#: Changes of each letter, and by how much they change its counters. An a with an open bowl would be a u, a d two letters.
+#: Changes of each letter, and by how much they change its counters; an a with an open bowl would be a u.
 _CHANGES = {
     "d": ("-close loop",), "f": ("-raise bar", "-lower bar", "-close loop"),
     "g": ("-open bowl", "-open tail", "-looped tail"), "h": ("-close loop", "-retrace stem"),

@@ -46,7 +46,7 @@ def test_every_hand_has_several_forms_of_usual_letters():
         # Joined hands borrow no small letters, whose ends would not fit; nor does a hand of capitals.
         borrows = not penman.joined and not penman.writes_capitals
         assert np.mean(counts) > (2.3 if borrows else 1.6), script
-        assert not borrows or sum(count < 2 for count in counts) <= 4, script
+        assert not borrows or sum(count < 2 for count in counts) <= 6, script
 
 
 def test_a_letter_never_has_the_form_it_had_last(penman):
