@@ -12,11 +12,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 
 import pytest
-from rocksdict import AccessType, Options, Rdict
+from rocksdict import Options
 
 from tests.conftest import ROOT, Caller
 from tests.gateway.stores.conftest import Hook, fail_once
@@ -117,11 +116,8 @@ def flip_a_bit(file: Path) -> None:
 
 def largest_table(folder: Path) -> Path:
     """Return the largest table in use; a kill may also leave one of a compaction, which RocksDB removes unread."""
-    # Opened for reading, so that no compaction replaces them now.
-    opened = Rdict(str(folder / "database"), Options(raw_mode=True), access_type=AccessType.read_only())
-    largest = max(opened.live_files(), key=itemgetter("size"))
-    opened.close()
-    return folder / "database" / largest["name"].removeprefix("/")
+    with_store(folder, read_all)
+    return max((folder / "database").glob("*.sst"), key=lambda path: path.stat().st_size)
 
 
 def manifest(folder: Path) -> Path:
