@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from toolkit.archive.file_names import ArchiveFile
 from toolkit.dweets.content_leaves import MOST_COLUMNS, frequent_leaf_columns
-from toolkit.dweets.frame_rows import numbers_of, prefixed_texts, row_texts
+from toolkit.dweets.frame_rows import prefixed_texts, row_texts
 from toolkit.errors import ArchiveUnusable
 
 #: The first columns of every file. Times have microseconds, because other servers may be more precise than ours.
@@ -92,17 +92,21 @@ def table_of_frame(thing: str, first: int, times: np.ndarray[Any, Any], frame: p
 
 
 def _leaves_of_column(name: str, column: pd.Series[Any]) -> Leaves:
+    if column.dtype.kind in "biuf" or isinstance(column.dtype, pd.StringDtype):
+        values = pa.array(column, from_pandas=True)
+        if values.null_count == len(values):
+            return {}
+        if pa.types.is_floating(values.type):
+            values = values.cast(pa.float64())
+        elif pa.types.is_integer(values.type):
+            is_too_large = values.type == pa.uint64() and pc.max(values).as_py() > _MAX_INTEGER
+            values = values.cast(pa.float64() if is_too_large else pa.int64(), safe=False)
+        elif not pa.types.is_boolean(values.type):
+            texts = values.cast(pa.string())
+            values = pc.if_else(pc.greater(pc.utf8_length(texts), LONGEST_TEXT), None, texts)
+        return {name: values}
     if column.isna().all():
         return {}
-    if column.dtype.kind in "biuf":
-        values, is_missing = numbers_of(column)
-        if values.dtype.kind in "iu" and not np.can_cast(values.dtype, "int64") and (values > _MAX_INTEGER).any():
-            values = values.astype("float64")
-        array = pa.array(values, mask=is_missing)
-        return {name: array if array.type in _RANK else array.cast(pa.int64())}
-    if isinstance(column.dtype, pd.StringDtype):
-        texts = pa.array(column, pa.string())
-        return {name: pc.if_else(pc.greater(pc.utf8_length(texts), LONGEST_TEXT), None, texts)}
     texts = prefixed_texts("", column).to_pylist()
     return _typed_arrays([{name: None if text is None else orjson.loads(text)} for text in texts])
 
@@ -227,6 +231,8 @@ def write_parquet(path: Path, tables: Iterator[pa.Table]) -> tuple[str, str]:
         "compression_level": 1,
         "use_dictionary": [name for name in first.schema.names if name not in distinct],
         "column_encoding": dict.fromkeys(distinct[:2], "DELTA_BINARY_PACKED"),
+        # No query can skip rows by the least and the greatest of such texts.
+        "write_statistics": [name for name in first.schema.names if name not in distinct[2:]],
         "sorting_columns": [pq.SortingColumn(first.schema.get_field_index("sequence"))],
     }
     with open(path, "wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -87,7 +88,7 @@ class ArchiveQueries:
             gone, reason = None, _ONE_SELECT
         except duckdb.Error as error:
             gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
-            reason = str(error).split("\n\n")[0]
+            reason = re.split(r"\n\n|\s+Candidate functions", str(error))[0]
         if gone is not None:
             raise FileNotFoundError(str(gone))
         raise InvalidArgument(f"the query cannot be answered: {reason}")

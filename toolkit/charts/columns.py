@@ -26,6 +26,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMBERS = KINDS[:1]
 _NOUNS: dict[Kind, str] = {"number": "number", "boolean": "truth value", "text": "text"}
 _MAX_EXAMPLE_CHARACTERS = 40
+#: Numbers that devices and weather services send where they have no value.
+_CODES = [sign * code for code in (999, 999.9, 9999, 9999.9, 99999) for sign in (1, -1)] + [-99, -99.9]
 
 
 class ChosenColumns(NamedTuple):
@@ -33,8 +35,8 @@ class ChosenColumns(NamedTuple):
 
     frame: pd.DataFrame
     names: list[str]
-    #: Which values were left out, as text for a warning; empty if none were.
-    left_out: str
+    #: Which values were left out, and which are doubtful, as text for a warning; empty if there are none.
+    notes: str
 
 
 def kind_of(column: pd.Series[Any]) -> Kind | None:
@@ -75,6 +77,29 @@ def left_out_text(column: pd.Series[Any], values: pd.Series[Any], kind: Kind = "
     return f"{column.name}: {count:,} of {int(present.sum()):,} values {are} ({example}), left out"
 
 
+def missing_codes_text(frame: pd.DataFrame) -> str:
+    """Say which numbers probably stand for missing values, as -999 among temperatures; empty if there are none.
+
+    Such a number is farther from all others than these are from each other, and from 0.
+    """
+    texts, far_codes = [], []
+    for name, column in frame.items():
+        numbers = column.to_numpy("float64", na_value=np.nan)
+        is_code = np.isin(numbers, _CODES)
+        others = numbers[~is_code & ~np.isnan(numbers)]
+        if not is_code.any() or len(others) < 2:
+            continue
+        least, most = others.min(), others.max()
+        for code, count in zip(*np.unique(numbers[is_code], return_counts=True), strict=True):
+            if max(least - code, code - most) > max(most - least, abs(least), abs(most)):
+                are = "is" if count == 1 else "are"
+                texts.append(f"{name}: {count:,} of {len(others) + is_code.sum():,} values {are} {code:g}")
+                far_codes.append(f"{code:g}")
+    codes = ", ".join(dict.fromkeys(far_codes))
+    advice = f"far from all others: if that means no value, use frame.replace([{codes}], float('nan'))"
+    return f"{'; '.join(texts)}, {advice}" if texts else ""
+
+
 def drawable_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = KINDS) -> list[str]:
     """Return the names of the columns that a chart can draw: numbers first, then truth values, then texts."""
     kind_of_name = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
@@ -108,6 +133,7 @@ def chosen_columns(
     kind_of_name = {name: (kinds == NUMBERS and "number") or kind_of(frame[name]) or "number" for name in names}
     values = {name: values_of(frame[name], kind) for name, kind in kind_of_name.items()}
     texts = [left_out_text(frame[name], values[name], kind) for name, kind in kind_of_name.items()]
+    texts.append(missing_codes_text(pd.DataFrame({n: values[n] for n in names if kind_of_name[n] == "number"})))
     columns = [*(["thing"] if "thing" in frame.columns else []), *names]
     return ChosenColumns(frame[columns].assign(**values), names, "; ".join(filter(None, texts)))
 

@@ -82,7 +82,9 @@ def history(
 
         records, times = TimeSelection(time, *selection).select(records)
     if not records:
-        raise click.ClickException(f"there are no dweets of {thing} in this time")
+        if time is not None:
+            raise click.ClickException(f"there are no dweets of {thing} in this time")
+        raise click.ClickException(f"no dweet of {thing} arrived in this time; --time FIELD selects by a field's times")
     if as_json:
         write_text("".join(f"{json_text(record)}\n" for record in records))
     elif parquet_file is not None:
@@ -110,7 +112,7 @@ def _csv_text(records: Sequence[dict[str, Any]], time: str | None) -> str:
 
 def _csv_cells(values: list[Any]) -> list[Any]:
     """Return the cells of a column; columns of mixed or nested values have JSON texts, as in Parquet."""
-    kind = column_type(values)
+    kind, _ = column_type(values)
     if kind is float:
         return [None if value is None else float(value) for value in values]
     if kind is object:

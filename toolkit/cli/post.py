@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -63,7 +64,8 @@ def _content_of_arguments(arguments: Sequence[str]) -> bytes:
     for number, argument in enumerate(arguments, 1):
         name, equals, value = argument.partition("=")
         if not (name and equals):  # not shown: it may be a key
-            raise click.UsageError(f"part {number} of the content is not KEY=VALUE; for JSON on stdin, give only -")
+            advice = "a file with a line of JSON for each dweet is sent by `toolkit post THING - < FILE`"
+            raise click.UsageError(f"part {number} of the content is not KEY=VALUE; {advice}")
         if name in values:
             raise click.UsageError(f"part {number} of the content has the name of an earlier part")
         values[name] = coerced(value)
@@ -111,8 +113,18 @@ def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
     contents: list[bytes] = []
     for number, line in lines:
         try:
-            contents.append(checked_content(line))
+            contents.append(checked_content(line.removeprefix(BOM_UTF8) if number == 1 else line))
         except MalformedRequest as error:
-            reason = error.message if error.status == 413 else "this is not valid JSON"
-            return contents, f"line {number:,}: {reason}"
+            return contents, f"line {number:,}: {error.message if error.status == 413 else _not_json(number, line)}"
     return contents, None
+
+
+def _not_json(number: int, line: bytes) -> str:
+    """Say that a line is no JSON, and what the file may be instead."""
+    if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "this is UTF-16, and JSON is UTF-8"
+    if line.strip() in (b"{", b"["):
+        return "this is not valid JSON: each line has one complete value"
+    if number == 1 and line[:1] not in b"{[" and any(separator in line for separator in (b",", b";", b"\t")):
+        return "this is not valid JSON; send a CSV from Python, with tk.dweets.post_frame(thing, pd.read_csv(FILE))"
+    return "this is not valid JSON"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
-from toolkit.errors import InvalidArgument, MalformedRequest
+from toolkit.errors import InvalidArgument, MalformedRequest, counted
 from toolkit.secret import Secret
 
 Key = str | Secret | None
@@ -92,9 +92,18 @@ def checked_count(n: int) -> int:
 
 
 def checked_times(times: pd.DatetimeIndex | None) -> pd.DatetimeIndex:
-    if times is None or not times.is_monotonic_increasing or times.hasnans:
+    if times is None:
         raise InvalidArgument(
-            "a frame needs a DatetimeIndex in ascending order: try pd.to_datetime and sort_index; local times of "
-            "clocks that are set back need frame.tz_localize('Europe/Berlin', ambiguous='infer') before they are sorted"
+            "a frame needs the time of each row: a DatetimeIndex, as pd.to_datetime makes, or a column that time= names"
+        )
+    if times.hasnans:
+        raise InvalidArgument(
+            f"{len(times) - len(times.dropna()):,} of {counted(len(times), 'row')} have no time: drop them"
+        )
+    if not times.is_monotonic_increasing:
+        late = times[1:][times[1:] < times[:-1]]
+        raise InvalidArgument(
+            f"the times are not ascending: {counted(len(late), 'row')} after a later one, the first at {late[0]}; sort "
+            "the frame by time, after frame.tz_localize('Europe/Berlin', ambiguous='infer') if clocks were set back"
         )
     return times

@@ -96,7 +96,7 @@ def times_of(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
 
 
 def _typed_column(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
-    kind, has_missing = column_type(values), None in values
+    kind, has_missing = column_type(values)
     if kind is float:
         return np.array(values, dtype="float64")
     if kind is int:

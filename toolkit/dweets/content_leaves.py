@@ -54,15 +54,17 @@ def content_columns(contents: Sequence[Any]) -> dict[str, _Column]:
     return columns
 
 
-def column_type(values: _Column) -> type:
-    """Return float, int, bool or str if all values have this type, apart from None; otherwise object.
+def column_type(values: _Column) -> tuple[type, bool]:
+    """Return float, int, bool or str if all values have this type, else object; and whether some are missing (None).
 
     Integers are floats where the column has floats too, except beyond 2**53, where a float is not exact.
     """
-    types = {*map(type, values)} - {type(None)}
+    types = {*map(type, values)}
+    has_missing = type(None) in types
+    types.discard(type(None))
     if types == {int, float} and all(abs(value) <= 2**53 for value in values if type(value) is int):
-        return float
-    return types.pop() if len(types) == 1 and types <= {float, int, bool, str} else object
+        return float, has_missing
+    return types.pop() if len(types) == 1 and types <= {float, int, bool, str} else object, has_missing
 
 
 def frequent_leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int, list[str]]:

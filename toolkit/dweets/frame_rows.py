@@ -110,6 +110,7 @@ def row_texts(frame: pd.DataFrame) -> pa.ChunkedArray:
         raise InvalidArgument("a row is nested too deeply")
     if any(len(name.encode("utf-8", "replace")) > wire.MAX_DWEET_BYTES for name in frame.columns):
         raise InvalidArgument(f"{wire.too_large().message}, and the name of a column here is longer")
+    frame = frame.reset_index(drop=True)  # columns without an index are cheaper to take
     starts = range(0, len(frame), _ROWS_PER_ARRAY)
     arrays = [_texts_of_rows(frame.iloc[start : start + _ROWS_PER_ARRAY]) for start in starts]
     largest = max((pc.max(pc.binary_length(array)).as_py() for array in arrays), default=0)
@@ -202,10 +203,17 @@ def prefixed_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
 
 
 def _number_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
-    values, is_missing = numbers_of(column)
-    if values.dtype.kind == "f" and not np.isfinite(values[~is_missing]).all():
-        raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")
-    if values.dtype.kind == "b":
+    kind = column.dtype.kind
+    if kind == "f":
+        values = np.ascontiguousarray(column.to_numpy("float64", na_value=np.nan))
+        is_missing = np.isnan(values)
+        if np.isinf(values).any():
+            raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")
+    else:
+        is_missing = column.isna().to_numpy()
+        present = column.fillna(False if kind == "b" else 0) if is_missing.any() else column
+        values = np.ascontiguousarray(present.to_numpy(), {"b": "bool", "i": "int64", "u": "uint64"}[kind])
+    if kind == "b":
         return pc.if_else(pa.array(values, mask=is_missing), f"{prefix}true", f"{prefix}false")
     numbers, start = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1], prefix.encode("utf-8")
     commas = np.flatnonzero(np.frombuffer(numbers, np.uint8) == ord(","))
@@ -214,18 +222,6 @@ def _number_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
     is_present = pa.array(~is_missing).buffers()[1] if is_missing.any() else None
     texts = pa.py_buffer(start + numbers.replace(b",", start))
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends.astype(np.int32)), texts, is_present)
-
-
-def numbers_of(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the numbers or booleans of a column, and which are missing; floats have 64 bits."""
-    is_missing = column.isna().to_numpy()
-    if column.dtype.kind == "f":
-        return np.ascontiguousarray(column.to_numpy("float64", na_value=np.nan)), is_missing
-    if is_missing.any():
-        column = column.fillna(False if column.dtype.kind == "b" else 0)
-    return np.ascontiguousarray(
-        column.to_numpy(), {"b": "bool", "i": "int64", "u": "uint64"}[column.dtype.kind]
-    ), is_missing
 
 
 def _iso_texts(column: pd.Series[Any]) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from toolkit.dweets.content_leaves import (
 )
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import check_columns_differ
+from toolkit.system.nearest_name import missing_names
 
 _Record = TypeVar("_Record", bound=Mapping[str, Any])
 #: The field in which an index without a name travels, or one that is called ``created``.
@@ -59,8 +60,8 @@ def timed_rows(frame: pd.DataFrame, time: str | None = None, *, keeps_created: b
     has_times = _holds_times(index)
     is_column = time is not None and time in columns
     if time is not None and not (is_column or has_times):
-        known = ", ".join(map(str, columns)) or "none"
-        raise InvalidArgument(f"the frame has no column {time!r} and no DatetimeIndex; its columns are {known}")
+        known = list(map(str, columns))
+        raise InvalidArgument(missing_names("the frame has no DatetimeIndex and not", "column", [time], 1, known))
     times = index if isinstance(index, pd.DatetimeIndex) else None
     field: Any = time
     notes: list[str] = []
@@ -222,16 +223,36 @@ def read_times(
     elif pd.api.types.is_datetime64_any_dtype(column.dtype):
         times = pd.DatetimeIndex(column)
     elif pd.api.types.is_numeric_dtype(column.dtype) or _all_numbers(column):
-        raise InvalidArgument(
-            f"{column.name!r} holds numbers: for Unix times say unit='s', as in frame.dweets.on({column.name!r}, "
-            "unit='s'), with a frame that was read without time="
-        )
+        raise InvalidArgument(f"{column.name!r} holds numbers: {_advice_for_numbers(column)}")
     else:
         times, notes = _iso_times(column, tz)
     if tz is not None:
         times, more = in_zone(times, tz)
         notes += more
     return times.rename(column.name), notes
+
+
+def unix_unit(column: pd.Series[Any]) -> TimeUnit | None:
+    """Return the unit in which all numbers of a column are Unix times of the years 2001 to 2096, or None."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    least, most = numbers.min(), numbers.max()
+    powers: dict[TimeUnit, int] = {"s": 9, "ms": 12, "us": 15, "ns": 18}
+    return next((unit for unit, power in powers.items() if 10**power <= least and most < 4 * 10**power), None)
+
+
+def _advice_for_numbers(column: pd.Series[Any]) -> str:
+    """Return how to read a column of numbers as times: of the calendar, as 2026032714, or since 1970."""
+    example = str(column.dropna().iloc[0]) if column.notna().any() else ""
+    for form in ("%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S"):
+        with suppress(ValueError):
+            time = datetime.strptime(example, form)
+            if 1900 <= time.year < 2100 and f"{time:{form}}" == example:
+                return f"pd.to_datetime(frame[{column.name!r}].astype('str'), format={form!r}) may read them"
+    unit = unix_unit(column) or "s"
+    return (
+        f"for Unix times say unit={unit!r}, as in frame.dweets.on({column.name!r}, unit={unit!r}) with a history that "
+        f"was read without time=, or post pd.to_datetime(frame[{column.name!r}], unit={unit!r})"
+    )
 
 
 def _all_numbers(column: pd.Series[Any]) -> bool:
@@ -255,7 +276,7 @@ def _iso_times(column: pd.Series[Any], tz: str | tzinfo | None) -> tuple[pd.Date
                 f"{column.name!r} is not a time axis: no value of it is an ISO 8601 time "
                 f"({_example(values, present)}); pd.to_datetime(frame[{column.name!r}], dayfirst=True) may read them"
             )
-        return utc, []
+        return utc.as_unit("us"), []
     notes = []
     if (lost := present & ~found).any():
         notes.append(

@@ -69,9 +69,6 @@ class DeletedDweets(NamedTuple):
         return cls(int(number), before) if number.isascii() and number.isdigit() and before else None
 
 
-DWEET_FIELDS = ("thing", "created", "content")
-
-
 class IssuedLock(NamedTuple):
     """A new lock and its keys, which cannot be shown again."""
 

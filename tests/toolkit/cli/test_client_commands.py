@@ -128,6 +128,26 @@ def test_invalid_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: t
     assert re.fullmatch("Error: line 3: .{,150}; sent before that: 2 dweets\n", done.stderr)
 
 
+# Files that are no lines of JSON, and what is said of their first line.
+FILES = {
+    "csv": (b"time;celsius\n27.03.2026;5,2\n", "send a CSV from Python, with tk.dweets.post_frame"),
+    "utf-16": ('{"a": 1}\n'.encode("utf-16"), "this is UTF-16, and JSON is UTF-8"),
+    "pretty": (b'{\n  "a": 1\n}\n', "each line has one complete value"),
+    "NUL": (b'{"a": 1}\0\n', "this is not valid JSON; sent"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_other_files_are_told_from_json_lines(name: str, url: str) -> None:
+    file, said = FILES[name]
+    assert said in called("post", "kitchen", "-", stdin=file, code=1).stderr
+
+
+def test_a_byte_order_mark_is_skipped(url: str, tk: toolkit.Connection) -> None:
+    called("post", "-q", "kitchen", "-", stdin=b"\xef\xbb\xbf1\n2\n")
+    assert contents(tk, "kitchen") == [1, 2]
+
+
 def test_refused_batch_names_what_was_sent(tmp_path: Path) -> None:
     lines = b"".join(b"%d\n" % n for n in range(1_500))
     with Gateway(config={"dweets": {"rate": 1_000}}) as gateway:
@@ -246,9 +266,8 @@ def test_no_dweets_give_an_exit_code(url: str, tk: toolkit.Connection, tmp_path:
     assert called("history", "kitchen", code=1).stderr == "Error: the gateway has no dweet of the thing 'kitchen'\n"
     tk.dweets.post("kitchen", 1)
     options = ["--since=2020-01-01", "--until=2020-01-02", f"--csv={tmp_path / 'k.csv'}"]
-    assert (
-        called("history", "kitchen", *options, code=1).stderr == "Error: there are no dweets of kitchen in this time\n"
-    )
+    said = called("history", "kitchen", *options, code=1).stderr
+    assert said == "Error: no dweet of kitchen arrived in this time; --time FIELD selects by a field's times\n"
     assert not (tmp_path / "k.csv").exists()
 
 

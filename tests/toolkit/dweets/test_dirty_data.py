@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Callable
@@ -98,6 +99,36 @@ def test_only_finite_numbers_count(name: str) -> None:
     assert len(warned) == bool(warning)
     if warning:
         assert re.match(warning, str(warned[0].message))
+
+
+# Values, and what is said of those that stand for a missing value.
+CODES: dict[str, tuple[list[float], str]] = {
+    "a weather service": ([5.2, -999, 3.8, -999.0], "v: 2 of 4 values are -999, far from all others"),
+    "integers": ([371, 9999, 402, 388], "v: 1 of 4 values is 9999, far from all others"),
+    "two codes": ([1.5, -99.9, 2.5, 999.9], "v: 1 of 4 values is -99.9; v: 1 of 4 values is 999.9, far from"),
+    "beside a missing value": ([5.2, np.nan, -999, 4], "v: 1 of 3 values is -999, far from all others"),
+    "pressure": ([998.0, 999, 1001], ""),
+    "a bank account": ([-99, 40, 220], ""),
+    "a counter": ([999, 1000, 1001], ""),
+    "one value": ([-999], ""),
+    "nothing else": ([-999, -999], ""),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_codes_for_missing_values_are_told(name: str) -> None:
+    values, said = CODES[name]
+    frame = pd.DataFrame({"v": values}, index=TIMES[: len(values)])
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert frame.dweets.resample("1D", "count")["v"].sum() == frame["v"].count()
+    assert len(warned) == bool(said)
+    if said:
+        assert str(warned[0].message).startswith(said)
+        advice = re.search(r"frame\.replace\((\[.*\]), float\('nan'\)\)$", str(warned[0].message))
+        assert advice is not None
+        frame.replace(json.loads(advice[1]), np.nan).dweets.statistics()  # no warning, which would be an error
+        assert said.partition(",")[0] in toolkit.HistoryExplorer(frame).status.value
 
 
 def test_several_dirty_columns_make_one_warning() -> None:
@@ -274,6 +305,7 @@ def test_texts_that_mean_numbers_are_said_to_be_left_out() -> None:
         lambda frame: frame.dweets.resample("1D"),
         lambda frame: frame.dweets.plot(),
         lambda frame: frame.dweets.chart(),
+        lambda frame: frame.dweets.plot(["celsius", "state"]),
     ]
     for analyse in analyses:
         with pytest.warns(DataWarning, match=converts) as warned:

@@ -89,7 +89,7 @@ def test_a_taken_name_asks_for_another(tk: toolkit.Connection, tmp_path: Path, t
             tk.dweets.post_frame(thing, frame)
     with pytest.raises(InvalidArgument, match="a column has this name"):
         toolkit.Archive(tmp_path).add_frame("roof", frame)
-    with pytest.raises(InvalidArgument, match="no column 'at' and no DatetimeIndex; its columns are n"):
+    with pytest.raises(InvalidArgument, match="no DatetimeIndex and not the column 'at'; known: 'n'"):
         tk.dweets.post_frame(thing, pd.DataFrame({"n": [1]}), time="at")
     with pytest.warns(DataWarning, match="the gateway has no dweet"):
         assert tk.dweets.history(thing).empty
@@ -108,6 +108,29 @@ def test_a_column_can_be_the_time(tk: toolkit.Connection, tmp_path: Path, thing:
         tk.dweets.post_frame(thing, frame, time="n")
     with pytest.raises(InvalidArgument, match="'state' is not a time axis"):
         archive.add_frame("roof", frame.assign(state="on"), time="state")
+    with pytest.raises(InvalidArgument, match="did you mean 'measured'"):
+        archive.add_frame("roof", frame, time="mesured")
+    with pytest.raises(InvalidArgument, match="not have the column 'mesured': did you mean 'measured'"):
+        tk.dweets.post_frame(frame=frame, thing_column="mesured")
+
+
+# The rows of a frame that cannot be archived, and why.
+UNORDERED: dict[str, tuple[Any, str]] = {
+    "no times": (None, "the time of each row: a DatetimeIndex, .* or a column that time= names"),
+    "unsorted": (
+        HOURS[[0, 2, 1]],
+        "^the times are not ascending: 1 row after a later one, the first at 2026-01-01 01:00:00; sort",
+    ),
+    "a missing time": (HOURS.insert(1, pd.NaT), "^1 of 4 rows have no time: drop them"),
+}
+
+
+@pytest.mark.parametrize("case", UNORDERED)
+def test_an_archive_says_which_times_are_wrong(tmp_path: Path, case: str) -> None:
+    index, expected = UNORDERED[case]
+    frame = pd.DataFrame({"n": range(3 if index is None else len(index))}, index=index)
+    with pytest.raises(InvalidArgument, match=expected):
+        toolkit.Archive(tmp_path).add_frame("roof", frame)
 
 
 def test_a_history_is_cleaned_and_posted_again(tk: toolkit.Connection, tmp_path: Path, thing: str) -> None:
@@ -222,6 +245,25 @@ def test_a_field_without_times_is_refused(tk: toolkit.Connection, thing: str) ->
             tk.dweets.history(f"{thing} {number}", time="at")
 
 
+# Numbers that are times, and how to read them.
+NUMBERS = {
+    1_767_225_600: "for Unix times say unit='s'",
+    1_767_225_600_000: "for Unix times say unit='ms'",
+    20260327: "format='%Y%m%d'",
+    2026032714: "format='%Y%m%d%H'",
+    202603271405: "format='%Y%m%d%H%M'",
+    20260327140509: "format='%Y%m%d%H%M%S'",
+    7: "for Unix times say unit='s'",
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_as_times_say_how_to_read_them(number: int) -> None:
+    with pytest.raises(InvalidArgument, match="'at' holds numbers: ") as refused:
+        pd.DataFrame({"at": [number]}).dweets.on("at")
+    assert NUMBERS[number] in str(refused.value)
+
+
 # -- reading by a field -----------------------------------------------------------------------------------
 
 
@@ -307,6 +349,10 @@ def test_times_of_arrival_are_told_once(tk: toolkit.Connection, thing: str) -> N
             str(warning.message),
         )
         getattr(own.dweets, call)(*rule)  # no warning, which would be an error
+    unix = history.assign(ts=index.as_unit("ms").asi8, n=index.as_unit("s").asi8).drop(columns="measured")
+    with pytest.warns(DataWarning, match=r"but 'ts' spans 3 days: use \.on\('ts', unit='ms'\)$"):
+        unix.dweets.gaps()
+    unix.drop(columns="ts").dweets.gaps()  # a counter that may have such numbers, but no such name
 
 
 def test_days_begin_at_local_midnight() -> None:

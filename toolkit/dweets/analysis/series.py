@@ -39,10 +39,10 @@ _STATISTICS = {
 def chosen_with_warning(
     frame: pd.DataFrame, fields: str | Sequence[str] | None, kinds: Sequence[Kind] = KINDS
 ) -> ChosenColumns:
-    """Return the chosen columns (None: all numbers); one warning says which values and columns were left out."""
+    """Return the chosen columns (None: all numbers); one warning says which values are left out or doubtful."""
     chosen = chosen_columns(frame, fields, kinds)
     none = "no column holds numbers" if fields is None and len(frame) and not chosen.names else ""
-    warn_caller(none, chosen.left_out, unread_numbers(frame) if fields is None else "")
+    warn_caller(none, chosen.notes, unread_numbers(frame if fields is None else chosen.frame[chosen.names]))
     return chosen
 
 

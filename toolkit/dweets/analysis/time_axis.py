@@ -11,11 +11,13 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.content_leaves import CREATED
-from toolkit.dweets.frame_time import DEFAULT_FIELD, TimeUnit, in_zone, read_times, with_index
+from toolkit.dweets.frame_time import DEFAULT_FIELD, TimeUnit, in_zone, read_times, unix_unit, with_index
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import check_columns_differ
 from toolkit.system.nearest_name import missing_names
 
+#: Names of columns of numbers that may be Unix times.
+_TIME_NAME = re.compile(r"time|epoch|unix|date|zeit|(^|[^a-z])ts$", re.IGNORECASE)
 _ISO_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 #: A time field that spans this many times what the arrivals span shows that the rows were sent later.
 _BACKFILLED = 10
@@ -38,6 +40,10 @@ def _may_be_time(column: pd.Series[Any]) -> bool:
         return False
     first = column.dropna().head(1).tolist()
     return bool(first) and isinstance(first[0], str) and _ISO_DATE.match(first[0]) is not None
+
+
+def _may_be_unix_time(column: pd.Series[Any]) -> bool:
+    return column.dtype.kind in "iuf" and bool(_TIME_NAME.search(str(column.name)))
 
 
 @checked_arguments
@@ -115,16 +121,18 @@ def warn_if_backfilled(frame: pd.DataFrame) -> None:
         return
     arrivals = index.max() - index.min()
     looked_at = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, _MOST_LOOKED_AT).astype("int64"))]
-    for name in time_columns(frame)[1:]:
+    units = {str(name): unix_unit(column) for name, column in looked_at.items() if _may_be_unix_time(column)}
+    for name in [*time_columns(frame)[1:], *units]:
+        unit = units.get(name)
         try:
-            times, _ = read_times(looked_at[name])
+            times, _ = read_times(looked_at[name], unit)
         except InvalidArgument:  # not a time after all
             continue
         span = times.max() - times.min()
         if span >= _LEAST_SPAN and span > _BACKFILLED * arrivals:
             warn_caller(
                 f"these {len(frame):,} dweets arrived within {_length(arrivals)}, but {name!r} spans {_length(span)}: "
-                f"use .on({name!r})"
+                f"use .on({name!r}{f', unit={unit!r}' if unit else ''})"
             )
             return
 

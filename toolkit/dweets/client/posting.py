@@ -18,7 +18,9 @@ from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.frame_rows import ROWS_PER_REQUEST, batches, row_contents
 from toolkit.dweets.frame_time import timed_rows, warn_of_differences
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
+from toolkit.frames import check_columns_differ
 from toolkit.public_api import Closable, PublicNames
+from toolkit.system.nearest_name import missing_names
 
 Receipt = dict[str, Any]
 
@@ -62,12 +64,13 @@ def _split_names(
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray[Any, Any]]]:
     """Return the frame without the names of things, and the positions of the rows of each thing."""
     if (thing is None) == (thing_column is None):
-        raise InvalidArgument("name a thing or a column of things: post_frame(frame=df, thing_column='thing')")
+        raise InvalidArgument("name either a thing or a column of things: post_frame(frame=df, thing_column='thing')")
     if thing is not None:
         return frame, {thing: np.arange(len(frame))}
-    columns = [str(name) for name in frame.columns]
-    if columns.count(str(thing_column)) != 1 or thing_column not in list(frame.columns):
-        raise InvalidArgument(f"the frame needs one column {thing_column!r}; it has {', '.join(columns) or 'none'}")
+    check_columns_differ(frame)
+    if thing_column not in list(frame.columns):
+        known = list(map(str, frame.columns))
+        raise InvalidArgument(missing_names("the frame does not have", "column", [str(thing_column)], 1, known))
     names = frame[thing_column]
     if not names.map(lambda name: isinstance(name, str)).all():
         raise InvalidArgument(f"every row of the column {thing_column!r} must be the name of a thing")

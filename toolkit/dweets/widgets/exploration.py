@@ -174,8 +174,8 @@ class Findings(NamedTuple):
     marks: ChartMarks
     range: tuple[pd.Timestamp, pd.Timestamp]
     without_time: int
-    #: Which values of the chosen fields were left out; empty if none were.
-    left_out: str
+    #: Which values of the chosen fields were left out, or are doubtful; empty if there are none.
+    notes: str
     #: The threshold of outliers.
     threshold: float
 
@@ -219,8 +219,8 @@ class Findings(NamedTuple):
             results += f" · {counted(self.without_time, 'row')} without a time left out"
         if left_out := [name for name in self.view.fields if name not in self.drawn_fields]:
             results += f" · no {self.view.how} of {', '.join(left_out)}"
-        if self.left_out:
-            results += f" · {self.left_out}"
+        if self.notes:
+            results += f" · {self.notes}"
         return f"{counted(len(self.frame), 'row')} {_range_text(self.frame)} · {results}"
 
 
@@ -239,7 +239,7 @@ class Exploration:
         axis = view.time, view.tz
         timed = once("timed", axis, lambda: put_on_time_axis(history, view.time, tz=view.tz)[0])
         chosen = *axis, view.fields
-        measured, fields, left_out = once("measured", chosen, lambda: _measured(timed, view.fields))
+        measured, fields, notes = once("measured", chosen, lambda: _measured(timed, view.fields))
         numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
         gaps = once("gaps", (*chosen, view.gap_factor), lambda: find_gaps(measured, view.gap_factor))
         resampled = *chosen, view.rule, view.how
@@ -267,7 +267,7 @@ class Exploration:
             ChartMarks(gaps, outliers, shifts),
             (start, end),
             len(history) - len(timed),
-            left_out,
+            notes,
             threshold_for(int(whole[numbers].notna().to_numpy().sum())) if view.threshold is None else view.threshold,
         )
 
@@ -282,8 +282,8 @@ def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> ChosenColumns:
     """Return the chosen columns, without rows that have none of them."""
     columns = chosen_columns(timed, chosen)
     frame, fields = columns.frame, columns.names
-    said = "; ".join(filter(None, (columns.left_out, unread_numbers(frame))))
-    return columns._replace(left_out=said, frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
+    notes = "; ".join(filter(None, (columns.notes, unread_numbers(frame))))
+    return columns._replace(notes=notes, frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
 
 
 def _resampled(measured: pd.DataFrame, view: View, numbers: Sequence[str]) -> pd.DataFrame:
