@@ -92,7 +92,8 @@ def table_of_frame(thing: str, first: int, times: np.ndarray[Any, Any], frame: p
 
 
 def _leaves_of_column(name: str, column: pd.Series[Any]) -> Leaves:
-    if column.dtype.kind in "biuf" or isinstance(column.dtype, pd.StringDtype):
+    is_number = column.dtype.kind in "biuf" and not isinstance(column.dtype, pd.SparseDtype)
+    if is_number or isinstance(column.dtype, pd.StringDtype):
         values = pa.array(column, from_pandas=True)
         if values.null_count == len(values):
             return {}
@@ -102,8 +103,9 @@ def _leaves_of_column(name: str, column: pd.Series[Any]) -> Leaves:
             is_too_large = values.type == pa.uint64() and pc.max(values).as_py() > _MAX_INTEGER
             values = values.cast(pa.float64() if is_too_large else pa.int64(), safe=False)
         elif not pa.types.is_boolean(values.type):
-            texts = values.cast(pa.string())
-            values = pc.if_else(pc.greater(pc.utf8_length(texts), LONGEST_TEXT), None, texts)
+            values = values.cast(pa.string())
+            is_long = pc.greater(pc.utf8_length(values), LONGEST_TEXT)
+            values = pc.if_else(is_long, None, values) if pc.any(is_long).as_py() else values
         return {name: values}
     if column.isna().all():
         return {}

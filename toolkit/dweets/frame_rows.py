@@ -205,7 +205,7 @@ def prefixed_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
 def _number_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
     kind = column.dtype.kind
     if kind == "f":
-        values = np.ascontiguousarray(column.to_numpy("float64", na_value=np.nan))
+        values = np.ascontiguousarray(column.to_numpy("float64"))
         is_missing = np.isnan(values)
         if np.isinf(values).any():
             raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")

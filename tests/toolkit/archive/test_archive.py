@@ -204,13 +204,16 @@ def test_empty_archive_and_unknown_thing_give_empty_frames(tk: toolkit.Connectio
 
 
 @pytest.mark.parametrize(
-    "query", ["SELEC 1", "SELECT nothing FROM dweets", "SELECT * FROM nowhere", "SELECT archive FROM archive", "", ";;"]
+    "query",
+    ["SELEC 1", "SELECT nothing FROM dweets", "SELECT * FROM nowhere", "SELECT archive FROM archive", "", ";;"]
+    + ["SELECT avg(thing) FROM dweets"],  # of which DuckDB lists all candidates
 )
 def test_invalid_query_is_an_error(query: str, tmp_path: Path) -> None:
     archive = archived(tmp_path, "t", [rows(1, 3)])
     with pytest.raises(InvalidArgument, match="cannot be answered") as caught:
         archive.sql(query)
     assert caught.value.__cause__ is None
+    assert str(caught.value).count("\n") <= 2
     assert archive.sql("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns.is_unique
 
 

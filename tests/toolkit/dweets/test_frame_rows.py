@@ -32,6 +32,7 @@ FRAMES: dict[str, dict[str, Any]] = {
     "missing rows": {"a.b": [np.nan, 1, np.nan, 2], "a.c": [np.nan, np.nan, np.nan, 1]},
     "ambiguous": {"a": [1, None, 3, None], "a.b": [1, 2, 3, 4], "a.b.c": [1, 2, None, 4]},
     "odd names": {'say "ü"': [1, 2, 3, 4], "line\nend": [1.5] * 4, "": ["x"] * 4, ".": [1] * 4, "thing": [1] * 4},
+    "sparse": {"a": pd.arrays.SparseArray([1.5, np.nan, np.nan, 2.5])},
     "nothing": {},
 }
 
