@@ -1,4 +1,7 @@
-"""CPU time of imports and of a command, beside that of Python alone: ``python -m tests.benchmarks.imports``."""
+"""CPU time of imports and of commands, beside that of Python alone: ``python -m tests.benchmarks.imports``.
+
+``history`` prints 500 dweets as CSV: by the command, by hand with requests and csv, and by hand with pandas.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+import pandas as pd
+
+import toolkit
+
 _ROUNDS = 7
 _PROGRAMS = {
     "Python alone": "pass",
@@ -18,6 +25,19 @@ _PROGRAMS = {
     "HistoryExplorer": "import toolkit; toolkit.HistoryExplorer",
     "Gateway": "import toolkit; toolkit.Gateway",
     "toolkit --help": "import sys; sys.argv = ['toolkit', '--help']; from toolkit.cli import main; main()",
+    "toolkit history": "import sys; sys.argv = ['toolkit', 'history', 't']; from toolkit.cli import main; main()",
+    "history, requests": """
+import csv, os, sys, requests
+records = requests.get(os.environ["TOOLKIT_URL"] + "/get/dweets/for/t").json()["with"][::-1]
+lines = csv.writer(sys.stdout)
+lines.writerow(["created", *records[0]["content"]])
+lines.writerows([record["created"], *record["content"].values()] for record in records)
+""",
+    "history, pandas": """
+import os, requests, pandas
+records = requests.get(os.environ["TOOLKIT_URL"] + "/get/dweets/for/t").json()["with"][::-1]
+print(pandas.json_normalize(records).to_csv(index=False))
+""",
 }
 
 
@@ -29,15 +49,17 @@ def cpu_milliseconds(program: str, environment: dict[str, str]) -> float:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as bytecode:
+    with tempfile.TemporaryDirectory() as bytecode, toolkit.Gateway() as gateway, toolkit.connect(gateway) as tk:
+        readings = pd.DataFrame({"celsius": [number / 7 for number in range(500)], "open": True, "state": "on"})
+        tk.dweets.post_frame("t", readings)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environment["PYTHONPYCACHEPREFIX"] = bytecode
+        environment |= {"PYTHONPYCACHEPREFIX": bytecode, "TOOLKIT_URL": gateway.base_url}
         for program in _PROGRAMS.values():  # compiles every module once
             cpu_milliseconds(program, environment)
         rounds = [[cpu_milliseconds(each, environment) for each in _PROGRAMS.values()] for _ in range(_ROUNDS)]
     alone = statistics.median(each[0] for each in rounds)
     for name, times in zip(_PROGRAMS, zip(*rounds, strict=True), strict=True):
-        print(f"{name:16} {statistics.median(times) - alone:6.0f} ms")
+        print(f"{name:18} {statistics.median(times) - alone:6.0f} ms")
 
 
 if __name__ == "__main__":
