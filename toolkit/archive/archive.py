@@ -144,17 +144,10 @@ class Archive:
 
         Parameters
         ----------
-        things
-            One name, or several; with several the frame has a column ``thing``.
-        n
-            At most the newest `n` of each thing, by time; None for all.
-        since, until
-            Start (included) and end (excluded): ISO 8601 text, date or datetime, in UTC if it has no time zone.
+        things, n, since, until, columns
+            As in ``tk.dweets.history``.
         time
-            The field with the times that `n`, `since` and `until` mean, as in ``tk.dweets.history``: all dweets of the
-            things are read, then selected.
-        columns
-            Names in the content; None for the 200 most frequent.
+            The field with the times that `n`, `since` and `until` mean: all dweets of the things are read first.
 
         Returns
         -------

@@ -131,17 +131,10 @@ class DweetAccessor:
 
         Parameters
         ----------
-        fields
-            Columns of numbers, of truth values (drawn as steps) or of texts (drawn as a band of states); None for all
-            numbers. Each field has its own panel, and each thing its colour.
-        unit
-            The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
-        mark
-            Shade gaps, and circle the ten worst outliers; a note at the time axis counts all if there are more.
+        fields, unit, mark, tz
+            As in `plot`; each field has its own panel.
         height
             Height of the plot in pixels, at least 100; several panels may need more, up to the height of the window.
-        tz
-            A time zone, such as ``"Europe/Berlin"``, for the time axis. Times without a zone are local times.
 
         Returns
         -------

@@ -42,10 +42,6 @@ def _may_be_time(column: pd.Series[Any]) -> bool:
     return bool(first) and isinstance(first[0], str) and _ISO_DATE.match(first[0]) is not None
 
 
-def _may_be_unix_time(column: pd.Series[Any]) -> bool:
-    return column.dtype.kind in "iuf" and bool(_TIME_NAME.search(str(column.name)))
-
-
 @checked_arguments
 def on_time_axis(
     frame: pd.DataFrame, column: str, *, unit: TimeUnit | None = None, tz: str | tzinfo | None = None
@@ -121,7 +117,8 @@ def warn_if_backfilled(frame: pd.DataFrame) -> None:
         return
     arrivals = index.max() - index.min()
     looked_at = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, _MOST_LOOKED_AT).astype("int64"))]
-    units = {str(name): unix_unit(column) for name, column in looked_at.items() if _may_be_unix_time(column)}
+    numbers = looked_at.select_dtypes("number")
+    units = {str(name): unix_unit(column) for name, column in numbers.items() if _TIME_NAME.search(str(name))}
     for name in [*time_columns(frame)[1:], *units]:
         unit = units.get(name)
         try:

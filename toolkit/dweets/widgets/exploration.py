@@ -243,7 +243,8 @@ class Exploration:
         numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
         gaps = once("gaps", (*chosen, view.gap_factor), lambda: find_gaps(measured, view.gap_factor))
         resampled = *chosen, view.rule, view.how
-        whole = once("whole", resampled, lambda: _resampled(measured, view, numbers))
+        resample = partial(series.resample, measured, view.rule, view.how, numbers)
+        whole = once("whole", resampled, resample) if view.rule else measured
         start, end = view.range_in(timed.index)
         # Rows of several things are not in order of time, so a slice by label would fail.
         frame = whole[(whole.index >= start) & (whole.index <= end)]
@@ -284,10 +285,6 @@ def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> ChosenColumns:
     frame, fields = columns.frame, columns.names
     notes = "; ".join(filter(None, (columns.notes, unread_numbers(frame))))
     return columns._replace(notes=notes, frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
-
-
-def _resampled(measured: pd.DataFrame, view: View, numbers: Sequence[str]) -> pd.DataFrame:
-    return series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
 
 
 def fields_of(history: pd.DataFrame) -> list[str]:

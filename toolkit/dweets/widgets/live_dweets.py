@@ -106,8 +106,8 @@ class LiveDweets(ServiceWidget):
     _drawer: threading.Thread | None = None
     #: When the last page stopped to show the widget; infinite while a page shows it.
     _unseen_since = math.inf
-    #: Which drawn values were left out; empty if none were.
-    _left_out = ""
+    #: Which drawn values were left out, or are doubtful; empty if there are none.
+    _notes = ""
     #: Why the condition cannot be tried.
     _condition_error: ToolkitError | None = None
 
@@ -314,7 +314,7 @@ class LiveDweets(ServiceWidget):
         if len(things) > 1:  # in the order of things, not of whose dweet is the oldest: lines keep their places
             timed = timed.sort_values("thing", key=lambda names: names.map(things.index), kind="stable")
         drawable = set(drawable_columns(timed))
-        drawn, fields, self._left_out = chosen_columns(timed, [field for field in chosen if field in drawable])
+        drawn, fields, self._notes = chosen_columns(timed, [field for field in chosen if field in drawable])
         names = ", ".join(self._readings.fields)
         empty = f"nothing to draw in {', '.join(chosen)}: the content has {names}"
         gaps = find_gaps(drawn, _GAP_FACTOR)
@@ -351,7 +351,7 @@ class LiveDweets(ServiceWidget):
             self.say("The connection is lost, reconnecting ...")
         else:
             tried = self._tried.text(self._reader.last_records(self.things.value, self.points.value))
-            self.say(" · ".join(filter(None, (self._listening_text(), self._left_out, tried))))
+            self.say(" · ".join(filter(None, (self._listening_text(), self._notes, tried))))
 
     def _listening_text(self) -> str:
         """Return what comes and what does not, in words that stay the same while nothing changes."""
