@@ -168,8 +168,9 @@ class Shaper:
         wider = float(np.ptp(own.x)) / max(float(np.ptp(strokes.x)), 1e-9)
         if not all(MIN_BORROWED_SIZE <= size <= 1 / MIN_BORROWED_SIZE for size in (wider, 1.0 if is_small else higher)):
             return None
-        if is_small and above.max() < _ASCENDER:
-            higher = 1.0
+        if is_small and (above.max() < _ASCENDER or character in "ij"):
+            higher = 1.0  # else a dot would fall on its stem
+        higher = min(max(higher, MIN_BORROWED_SIZE), 1 / MIN_BORROWED_SIZE)  # else an h would be an n, a b a 6
         x = _left_side(own) + (strokes.x - _left_side(strokes)) * min(wider, MAX_BORROWED_WIDTH)
         return replace(strokes, x=x, y=strokes.y + above * (higher - 1))
 
