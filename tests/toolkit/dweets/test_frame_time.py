@@ -349,6 +349,10 @@ def test_times_of_arrival_are_told_once(tk: toolkit.Connection, thing: str) -> N
             str(warning.message),
         )
         getattr(own.dweets, call)(*rule)  # no warning, which would be an error
+    explorer = toolkit.HistoryExplorer(history, fields=["celsius"])
+    assert re.search(r"arrived within \d+ s, but &#x27;measured&#x27; spans 3 days", explorer.status.value)
+    explorer.time.value = "measured"
+    assert "arrived" not in explorer.status.value
     unix = history.assign(ts=index.as_unit("ms").asi8, n=index.as_unit("s").asi8).drop(columns="measured")
     with pytest.warns(DataWarning, match=r"but 'ts' spans 3 days: use \.on\('ts', unit='ms'\)$"):
         unix.dweets.gaps()

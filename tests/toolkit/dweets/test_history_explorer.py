@@ -383,7 +383,9 @@ def test_frames_that_cannot_be_explored_say_why(weather: pd.DataFrame) -> None:
     numbers, words = pd.DataFrame({"wind": [1.0]}, index), pd.DataFrame({"a": ["x"]}, index)
     for explorer, said in (
         (HistoryExplorer(pd.DataFrame({"a": [1]})), "has no times"),
-        (HistoryExplorer(words, fields=["b"]), "no field"),
+        (HistoryExplorer(words, fields=["b"]), "does not have the field &#x27;b&#x27;; known: &#x27;a&#x27;"),
+        (HistoryExplorer(numbers, fields=["wnd"]), "does not have the field &#x27;wnd&#x27;: did you mean &#x27;wind"),
+        (HistoryExplorer(numbers, time="indx"), "No times are in the field &#x27;indx&#x27;: did you mean &#x27;index"),
         (HistoryExplorer(pd.DataFrame({"a": [{}]}, index)), "has numbers, truth values or texts to draw"),
     ):
         assert said in explorer.status.value

@@ -111,10 +111,16 @@ def in_local_time(frame: pd.DataFrame, tz: str | tzinfo | None) -> pd.DataFrame:
 
 
 def warn_if_backfilled(frame: pd.DataFrame) -> None:
-    """Warn if the index only says when the rows arrived, all within a short time, and a column says when they were."""
+    """Warn if the index only says when the rows arrived, and a column when they were measured."""
+    if found := backfilled_text(frame):
+        warn_caller(f"{found[0]}: use .on({found[1]})")
+
+
+def backfilled_text(frame: pd.DataFrame) -> tuple[str, str] | None:
+    """Say that rows arrived within a short time, of which a column has other times; with the arguments of `.on`."""
     index = frame.index
     if not isinstance(index, pd.DatetimeIndex) or index.name != CREATED or len(frame) < 2:
-        return
+        return None
     arrivals = index.max() - index.min()
     looked_at = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, _MOST_LOOKED_AT).astype("int64"))]
     numbers = looked_at.select_dtypes("number")
@@ -127,11 +133,9 @@ def warn_if_backfilled(frame: pd.DataFrame) -> None:
             continue
         span = times.max() - times.min()
         if span >= _LEAST_SPAN and span > _BACKFILLED * arrivals:
-            warn_caller(
-                f"these {len(frame):,} dweets arrived within {_length(arrivals)}, but {name!r} spans {_length(span)}: "
-                f"use .on({name!r}{f', unit={unit!r}' if unit else ''})"
-            )
-            return
+            text = f"these {len(frame):,} dweets arrived within {_length(arrivals)}, but {name!r} spans {_length(span)}"
+            return text, f"{name!r}{f', unit={unit!r}' if unit else ''}"
+    return None
 
 
 def _length(time: pd.Timedelta) -> str:

@@ -20,7 +20,7 @@ from toolkit.dweets.analysis.numeric import unread_numbers
 from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
 from toolkit.dweets.analysis.shifts import shifts as find_shifts
-from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
+from toolkit.dweets.analysis.time_axis import backfilled_text, put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.dweets.content_leaves import CREATED
 from toolkit.errors import InvalidArgument, counted
@@ -283,7 +283,8 @@ def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> ChosenColumns:
     """Return the chosen columns, without rows that have none of them."""
     columns = chosen_columns(timed, chosen)
     frame, fields = columns.frame, columns.names
-    notes = "; ".join(filter(None, (columns.notes, unread_numbers(frame))))
+    backfilled, _ = backfilled_text(timed) or ("", "")
+    notes = "; ".join(filter(None, (backfilled, columns.notes, unread_numbers(frame))))
     return columns._replace(notes=notes, frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
 
 

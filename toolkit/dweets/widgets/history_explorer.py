@@ -23,6 +23,7 @@ from toolkit.dweets.widgets.exploration import RULES, Exploration, HistorySource
 from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
+from toolkit.system.nearest_name import missing_names
 from toolkit.widgets.base import (
     CheckList,
     ServiceWidget,
@@ -271,10 +272,12 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
     def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
         """Raise InvalidArgument if `fields` or `time` do not exist; later choices come from the lists."""
         if missing := [name for name in fields or () if name not in self.fields.options]:
-            available = ", ".join(self.fields.options) or "none"
-            raise InvalidArgument(f"there is no field {', '.join(missing)}; the fields are {available}")
+            known = list(self.fields.options)
+            raise InvalidArgument(
+                missing_names("the history does not have", "field", missing, len(fields or ()), known)
+            )
         if time is not None and time != self.time.value:
-            raise InvalidArgument(f"{time!r} is no time axis; times are in {', '.join(self.time.options)}")
+            raise InvalidArgument(missing_names("no times are in", "field", [time], 1, list(self.time.options)))
 
     @in_turn
     def _reload(self, *, asked: bool = False) -> None:
