@@ -75,7 +75,7 @@ PENS: dict[Pen, PenKind] = {
     ),
     "felt": PenKind(
         opacity=0.82, nib=1.60, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
-        dry=0.25, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.04,
+        dry=0.25, overlap=0.7, streaks=0.16, rim=0.12, grain=0.12, rough=0.04,
     ),
 }  # fmt: skip
 

@@ -32,7 +32,7 @@ MOTION_ALLOWANCE = 0.06  # times the writer's shake, added to PUNCTUATION_GAP fo
 MARK_GAP = 0.08  # between a letter and a combining mark
 WORD_GAP = 0.46  # smallest distance between the ink of two words
 THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
-MIN_BORROWED_SIZE, MAX_BORROWED_WIDTH = 0.75, 1.15  # of a letter of another hand: limits of the factors on its size
+MIN_BORROWED_SIZE, MAX_BORROWED_WIDTH = 0.75, 1.15  # of a letter of another hand: limits of its changes
 _DESCENDER_TOP = -0.1
 _OVERSHOOT, _ASCENDER = 0.03, 0.12  # a round letter rises so far above the x-height; an ascender rises farther
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
@@ -149,8 +149,8 @@ class Shaper:
     def borrow(self, own: Strokes, character: str, lender: str) -> Strokes | None:
         """Return the letter of another hand, fitted to this hand and in the place of `own`; None if it cannot fit.
 
-        A small letter gets the x-height of this hand and the ascender of `own`; other characters get the height of
-        `own`.
+        A small letter gets the x-height of this hand and the ascender of `own`; other characters reach as high and as
+        low as `own`, as old-style figures need.
         """
         hand = load_hand(lender)
         if character not in hand.characters:
@@ -162,16 +162,19 @@ class Shaper:
         strokes = self._as_written(hand, glyph.glyph_id, fit)
         if not glyph.is_whole or not len(strokes.x) or (strokes.flags & OUTLINE_FLAG).any():
             return None
-        level = fit.target if fit and is_small else 0.0
-        above = np.maximum(strokes.y - level, 0.0)
-        higher = max(float(own.y.max()) - level, _OVERSHOOT) / max(float(above.max()), _OVERSHOOT)
         wider = float(np.ptp(own.x)) / max(float(np.ptp(strokes.x)), 1e-9)
-        if not all(MIN_BORROWED_SIZE <= size <= 1 / MIN_BORROWED_SIZE for size in (wider, 1.0 if is_small else higher)):
+        taller = 1.0 if is_small else float(np.ptp(own.y)) / max(float(np.ptp(strokes.y)), 1e-9)
+        if not MIN_BORROWED_SIZE <= wider / taller <= 1 / MIN_BORROWED_SIZE:
             return None
-        if is_small and (above.max() < _ASCENDER or character in "ij"):
-            higher = 1.0  # else a dot would fall on its stem
-        higher = min(max(higher, MIN_BORROWED_SIZE), 1 / MIN_BORROWED_SIZE)  # else an h would be an n, a b a 6
         x = _left_side(own) + (strokes.x - _left_side(strokes)) * min(wider, MAX_BORROWED_WIDTH)
+        if not is_small:
+            return replace(strokes, x=x, y=own.y.min() + (strokes.y - strokes.y.min()) * taller)
+        level = fit.target if fit else 0.0
+        above = np.maximum(strokes.y - level, 0.0)
+        if above.max() < _ASCENDER or character in "ij":  # a dot that moves would fall on its stem
+            return replace(strokes, x=x)
+        higher = max(float(own.y.max()) - level, _OVERSHOOT) / float(above.max())
+        higher = min(max(higher, MIN_BORROWED_SIZE), 1 / MIN_BORROWED_SIZE)  # else an h would be an n, a b a 6
         return replace(strokes, x=x, y=strokes.y + above * (higher - 1))
 
     def redrawn(self, letter: str) -> Strokes | None:

@@ -45,8 +45,8 @@ def test_every_hand_has_several_forms_of_usual_letters():
             counts.append(len(penman.forms(glyph)))
         # Joined hands borrow no small letters, whose ends would not fit; nor does a hand of capitals.
         borrows = not penman.joined and not penman.writes_capitals
-        assert np.mean(counts) > (2.3 if borrows else 1.6), script
-        assert not borrows or sum(count < 2 for count in counts) <= 6, script
+        assert np.mean(counts) > (2.4 if borrows else 1.6), script
+        assert not borrows or sum(count < 2 for count in counts) <= 4, script
 
 
 def test_a_letter_never_has_the_form_it_had_last(penman):
@@ -73,7 +73,7 @@ def ligatures_and_parts(hand, text):
     return [n for n, cluster in enumerate(clusters) if sizes[cluster] > 1 or clusters.count(cluster) > 1]
 
 
-def test_no_hand_loses_a_letter_of_a_ligature_or_writes_a_capital_twice():
+def test_ligatures_lose_no_letter_and_capitals_are_written_once():
     pairs = ["ff", "fi", "fl", "ft", "tt", "st", "ti", "ei", "sh", "ch", "Ap", "Al", "Ch", "Ed", "Ja", "Ka", "Yo"]
     scripts = {row.script for row in catalogue().values()}
     unusual = {script: {pair: ligatures_and_parts(load_hand(script), pair) for pair in pairs} for script in scripts}
@@ -106,7 +106,7 @@ def gap_between(left, right, dx):
 
 
 @pytest.mark.parametrize("writers", [1, pytest.param(4, marks=pytest.mark.long)])
-def test_no_letter_runs_into_its_neighbour_or_becomes_a_part_of_it(writers):
+def test_no_letter_runs_into_its_neighbour(writers):
     text = "If it spring train until little lot Oxley"
     for row in (row for row in catalogue().values() if row.writer < writers):
         penman = Penman(Shaper(row.script, writer_of(row.script, row.writer, natural=True)))

@@ -57,7 +57,7 @@ def test_a_pen_changes_the_density_of_the_ink_only(molly: Handwriting, pen: Pen)
 
 
 @pytest.mark.parametrize(
-    ("pen", "least"), [("ballpoint", 0.15), ("fountain", 0.15), ("pencil", 0.16), ("gel", 0.055), ("felt", 0.05)]
+    ("pen", "least"), [("ballpoint", 0.15), ("fountain", 0.15), ("pencil", 0.16), ("gel", 0.055), ("felt", 0.055)]
 )
 def test_density_varies_along_strokes_at_letter_size(winters: Handwriting, pen: Pen, least: float) -> None:
     spread = []
