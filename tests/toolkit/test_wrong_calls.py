@@ -66,7 +66,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "frame without a thing": (lambda w: w.dweets.post_frame(frame=FRAME), "thing_column='thing'"),
     "thing column missing": (
         lambda w: w.dweets.post_frame(frame=FRAME, thing_column="room"),
-        "one column 'room'; it has celsius",
+        "does not have the column 'room'; known: 'celsius'",
     ),
     "thing column of numbers": (lambda w: w.dweets.post_frame(frame=FRAME, thing_column="celsius"), "name of a thing"),
     "frame with a twin index": (

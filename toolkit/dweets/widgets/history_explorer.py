@@ -271,11 +271,9 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
 
     def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
         """Raise InvalidArgument if `fields` or `time` do not exist; later choices come from the lists."""
-        if missing := [name for name in fields or () if name not in self.fields.options]:
-            known = list(self.fields.options)
-            raise InvalidArgument(
-                missing_names("the history does not have", "field", missing, len(fields or ()), known)
-            )
+        asked, known = fields or (), self.fields.options
+        if missing := [name for name in asked if name not in known]:
+            raise InvalidArgument(missing_names("the history does not have", "field", missing, len(asked), known))
         if time is not None and time != self.time.value:
             raise InvalidArgument(missing_names("no times are in", "field", [time], 1, list(self.time.options)))
 
