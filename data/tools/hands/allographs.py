@@ -43,7 +43,7 @@ _CHANGES = {
     "j": ("-straight tail", "-open tail", "-looped tail"), "k": ("-close loop", "-retrace stem"), "l": ("-close loop",),
     "m": ("-retrace stem",), "n": ("-retrace stem",), "o": ("-open bowl",), "p": ("-retrace stem",),
     "q": ("-straight tail",), "r": ("-retrace stem",), "t": ("-raise bar", "-lower bar"),
-    "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",), "4": ("-open bowl",),
+    "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",),
     "9": ("-open bowl",),
 }  # fmt: skip
 _PRINT_ONLY = "-looped tail"  # it does not suit joined hands
@@ -135,7 +135,7 @@ def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[FontSource]
     """
     if letter.islower() and (penman.joined or penman.writes_capitals):
         return []
-    clear = [lender.name for lender in lenders if letter not in {*lender.unclear, *lender.redrawn}]
+    clear = [lender.name for lender in lenders if letter not in {*lender.unclear, *lender.redrawn, *lender.kept}]
     offers = [(lender, penman.shaper.borrow(own, letter, lender)) for lender in clear]
     return [(lender, strokes) for lender, strokes in offers if strokes is not None and len(strokes.length)]
 

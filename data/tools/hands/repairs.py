@@ -63,9 +63,9 @@ class Glyphs:
 
 
 def repair(glyphs: Glyphs, source: FontSource) -> None:
-    _replace_glyphs(glyphs, source.replaced)
     for letter, path in source.drawn.items():
         _draw_letter(glyphs, letter, path)
+    _replace_glyphs(glyphs, source.replaced)
     for letter, path in source.redrawn.items():
         name, drawn = glyphs.name_of(letter), strokes_from_svg(path, glyphs.nib)
         glyphs.put(glyphs.add(chr(REDRAWN + ord(letter))), drawn, glyphs.advance(name or ""))

@@ -28,6 +28,7 @@ class FontSource:
     drawn: dict[str, str] = field(default_factory=dict)
     redrawn: dict[str, str] = field(default_factory=dict)
     unclear: str = ""
+    kept: str = ""
     added: dict[str, str] = field(default_factory=dict)
     stretched: dict[str, float] = field(default_factory=dict)
     quotes_from_comma: bool = False

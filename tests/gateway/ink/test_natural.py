@@ -208,7 +208,18 @@ def test_joins_and_dots_of_difficult_letters():
 
 
 def test_a_letter_that_reads_as_another_is_not_written():
-    for script, letters in (("larkin", "ufwx"), ("squire", "nrsDI"), ("mathilde", "bpr"), ("cassidy", "h")):
+    for script, letters in (
+        ("larkin", "ufwxk4"),
+        ("squire", "benrsDI7"),
+        ("mathilde", "bpr"),
+        ("cassidy", "h"),
+        ("bailey", "nr"),
+        ("perry", "hrbt4"),
+        ("harper", "c"),
+        ("kingsley", "47"),
+        ("evangeline", "v4"),
+        ("molly", "s"),
+    ):
         penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
         for letter in letters:
             [glyph] = penman.shaper.word(letter).glyphs

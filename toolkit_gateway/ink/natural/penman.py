@@ -29,7 +29,7 @@ _NEAR_LETTERS = 24  # letters on each side that may be near: more than fit into 
 _LOW_MARKS = frozenset(",.;")
 _LARGEST_DOT = 0.06  # cap heights
 _MIN_CAPITAL = 0.86  # cap heights; lower capitals, which would look like small letters, are stretched to it
-_MIN_ASCENDER_RISE = 0.42  # x-heights, by which b, d, h, k and l rise at least above the x-height
+_MIN_ASCENDER_RISE = 0.55  # x-heights, by which b, d, h, k and l rise at least above the x-height
 #: Smallest height of marks that would look like a stop or a speck: in cap heights, and in x-heights.
 _MARK_SIZES = {",": (0.22, 0.42), ";": (0.22, 0.42)} | dict.fromkeys("‘’“”", (0.19, 0.28))
 _SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
