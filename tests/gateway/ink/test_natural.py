@@ -203,6 +203,8 @@ def test_joins_and_dots_of_difficult_letters():
     (penman, before), (_, after) = forms_of("bailey", "o"), forms_of("bailey", "r")
     cuts = [penman.meet(form, follower, 0.5, 0.0).cut_tail for follower in after for form in before]
     assert max(cuts) <= 1, "the bowl of an o stays closed"
+    (penman, [capital]), (_, [letter]) = forms_of("molly", "I"), forms_of("molly", "s")
+    assert penman.meet(capital, letter, 0.9, 0.0).kern < -0.1, "a letter that is not joined stands near its capital"
     serifs = forms_of("larkin", "i")[1]
     assert all(sum(late > 0 for late in form.delayed) == 1 for form in serifs), "the serif of an i is no dot"
 

@@ -229,17 +229,20 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
 
     `min_gap` is the smallest gap between the ink of both if one of them is punctuation, and 0 for two letters.
     """
+    can_join = first.has_exit and second.has_entry and not min_gap
+    if joined and can_join:
+        junction = _join_by_overlap(first.parts[first.delayed.count(0) - 1] - np.array([dx, dy, 0.0]), second.parts)
+        if junction.joins or junction.touches:
+            return junction
     gap = float((second.left + dx - first.right).min())
     kern = max(0.0, min_gap - gap) if min_gap else 0.0
-    if not min_gap and not joined and gap > _USUAL_GAP:
+    if not min_gap and gap > _USUAL_GAP:
         kern = -min(_REMOVED_SHARE * (gap - _USUAL_GAP), _MAX_REMOVED) if np.isfinite(gap) else -0.1
     if not min_gap and not joined:
         kern = max(kern, _missing_gap(first, second, dx))
-    if min_gap or not (first.has_exit and second.has_entry):
+    if joined or not can_join:
         return Junction(kern, False)
     tail = first.parts[first.delayed.count(0) - 1] - np.array([dx + kern, dy, 0.0])
-    if joined:
-        return _join_by_overlap(tail, second.parts)
     return Junction(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])
 
 
