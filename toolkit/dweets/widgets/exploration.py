@@ -305,6 +305,8 @@ def fields_of(history: pd.DataFrame) -> list[str]:
 def _reason_for_no_rows(findings: Findings, things: Sequence[str], day: str) -> str:
     """Return why there is nothing to show: one sentence for each cause."""
     history, view, named = findings.history, findings.view, ", ".join(things) or "this frame"
+    if history.empty and not things:
+        return "The frame has no rows."
     if history.empty:
         return f"No dweets of {named} {f'on {day} (UTC)' if day else 'yet'}."
     if findings.without_time == len(history):
