@@ -396,4 +396,4 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
 
 def _factor(what: str, value: float, minimum: float, tip: str) -> ipywidgets.Widget:
     number = ipywidgets.BoundedFloatText(value, min=minimum, max=1e6, step=0.5, description=f"beyond {what} x")
-    return sized(number, "13.5em", label="8.5em", tip=tip)
+    return sized(number, "13.5em", label="9em", tip=tip)
