@@ -101,7 +101,7 @@ def test_each_cause_of_an_empty_result_is_explained(running: toolkit.Connection)
         (explorer.day, "2025-12-31", "No dweets of oak, elm on 2025-12-31 (UTC)."),
         (explorer.start, "2020", "No dweets between 2020 and the end: those of temp_max are"),
         (explorer.fields, (), "No field is chosen"),
-        (explorer.things, (), "Choose at least one thing."),
+        (explorer.things, (), "Choose at least one thing; Reload lists new ones."),
     ):
         before, control.value = control.value, value
         assert words in explorer.status.value
