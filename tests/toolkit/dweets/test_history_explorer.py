@@ -106,6 +106,7 @@ def test_each_cause_of_an_empty_result_is_explained(running: toolkit.Connection)
         before, control.value = control.value, value
         assert words in explorer.status.value
         control.value = before
+    assert "The frame has no rows." in HistoryExplorer(pd.DataFrame()).status.value
     explorer.end.value, explorer.fields.value = "2012-02", ["late"]
     words = "No dweets between the start and 2012-02: those of late are from 2012-03-01 00:00"
     assert words in explorer.status.value
