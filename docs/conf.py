@@ -13,7 +13,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
 # Sphinx reads only what lies below this folder.
-# In the lab the tutorials link to ../docs/, here to the same pages as neighbours; `link_tutorials` does the opposite.
+# In the lab the tutorials link to ../docs/, here to the same pages as neighbours; `link_pages` does the opposite.
 for notebook in (ROOT / "notebooks").glob("*.ipynb"):
     text = notebook.read_text("utf-8").replace("](../docs/", "](../")
     (HERE / "tutorials" / notebook.name).write_text(text, "utf-8")
@@ -72,11 +72,13 @@ def signature_of_widget(_app: Sphinx, kind: str, _name: str, item: type, *_rest:
     return stringify_signature(signature(item.__init__, bound_method=True), show_annotation=False), ""
 
 
-def link_tutorials(_: Sphinx, page: str, source: list[str]) -> None:
-    """Lead links to the notebooks, as they are read in the repository, to the tutorials of this site."""
-    source[0] = source[0].replace("../" * page.count("/") + "../notebooks/", "../" * page.count("/") + "tutorials/")
+def link_pages(_: Sphinx, page: str, source: list[str]) -> None:
+    """Lead links that fit the repository, to the notebooks and SECURITY.md, to the pages of this site."""
+    up = "../" * page.count("/")
+    text = source[0].replace(f"{up}../notebooks/", f"{up}tutorials/")
+    source[0] = text.replace(f"]({up}../SECURITY.md", f"]({up}explanation/security.md")
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("source-read", link_tutorials)
+    app.connect("source-read", link_pages)
     app.connect("autodoc-process-signature", signature_of_widget)

@@ -149,9 +149,10 @@ def writing_steps(page: Page, svg: str, count: int) -> Iterator[int]:
 
 
 def animation_picture(svg: str, browser: Browser) -> bytes:
-    with browser.new_page(viewport={"width": 280, "height": 140}) as page:
-        shots = [Image.open(io.BytesIO(page.screenshot())) for _ in writing_steps(page, svg, 30)]
-    first, *rest = [picture.convert("L").quantize(16, dither=Image.Dither.NONE) for picture in shots]
+    with browser.new_page(viewport={"width": 280, "height": 140}, device_scale_factor=2) as page:
+        paper = page.locator("div")
+        shots = [Image.open(io.BytesIO(paper.screenshot())) for _ in writing_steps(page, svg, 30)]
+    first, *rest = [picture.convert("RGB").quantize(16, dither=Image.Dither.NONE) for picture in shots]
     file = io.BytesIO()
     first.save(file, "GIF", save_all=True, append_images=rest, duration=[120] * len(rest) + [1500], loop=0)
     return file.getvalue()
@@ -161,7 +162,7 @@ def page_picture(address: str, browser: Browser) -> bytes:
     with browser.new_page(viewport={"width": 900, "height": 640}) as page:
         page.goto(address)
         page.wait_for_timeout(1_500)  # the stream of the follow page never ends
-        return _shrunk(page.screenshot())
+        return _shrunk(small_png(page.screenshot()))
 
 
 def browser_picture(name: str) -> bytes:

@@ -24,10 +24,11 @@ from tests.gallery_pictures import writing_steps
 from tests.notebook_pictures import chromium_program
 
 PICTURE = ROOT / "docs" / "_static" / "widgets.gif"
-_WINDOW = {"width": 1000, "height": 1300}
+_WINDOW = {"width": 1040, "height": 1300}
 _SIZE = 800, 500
 _TITLE_HEIGHT = 40
 _MOST_BYTES = 1_500_000
+_CONTROLS = 100  # the height of the buttons above the diagrams of mobile identity
 
 _CONNECT = """\
 import pandas as pd, toolkit
@@ -39,7 +40,8 @@ history = toolkit.HistoryExplorer(attic[["celsius"]], unit="°C")
 history.mark_shifts.value = True
 history"""
 _REWARDS = """\
-rewards = toolkit.RewardsExplorer(configuration={"default": {"p": 0.2}, "rewards": [{"id": "tea", "title": "Tea"}]})
+rules = {"default": {"p": 0.2}, "rewards": [{"id": "tea", "title": "Tea", "stock": 5_000}]}
+rewards = toolkit.RewardsExplorer(configuration=rules)
 rewards"""
 _IDENTITY = """\
 identity = toolkit.IdentityWalkthrough(tk)
@@ -47,9 +49,10 @@ identity.run_all()
 identity"""
 _LETTER = """Dear Ada,
 
-The engine works: yesterday it wove
-its first pattern, as the loom weaves
-flowers and leaves.
+The engine works: yesterday
+it wove its first pattern, as
+the loom weaves flowers
+and leaves.
 
 Yours, Charles"""
 
@@ -57,15 +60,18 @@ Yours, Charles"""
 Shot = tuple[Image.Image, int]
 
 
-def shot(part: Locator, title: str, milliseconds: int, top: int = 0) -> Shot:
-    """Return what is seen of a part from `top` pixels below its edge on, under a bar with the title."""
+def shot(part: Locator, title: str, milliseconds: int, top: int = 0, is_whole: bool = False) -> Shot:
+    """Return what is seen of a part from `top` pixels below its edge on, under a bar with the title.
+
+    It has the width of the picture, and is cut at the bottom, or it is whole and smaller.
+    """
     with Image.open(io.BytesIO(part.screenshot())) as opened:
         image = opened.convert("RGB")
     width, height = _SIZE
     shown_height = round(image.width * (height - _TITLE_HEIGHT) / width)
-    image = image.crop((0, top, image.width, min(image.height, top + shown_height)))
+    image = image.crop((0, top, image.width, image.height if is_whole else min(image.height, top + shown_height)))
     image.thumbnail((width, height - _TITLE_HEIGHT), Image.Resampling.LANCZOS)
-    shown = Image.new("RGB", _SIZE, "white")
+    shown = Image.new("RGB", _SIZE, image.getpixel((0, image.height - 1)))
     shown.paste(image, ((width - image.width) // 2, _TITLE_HEIGHT))
     draw = ImageDraw.Draw(shown)
     draw.rectangle((0, 0, width, _TITLE_HEIGHT - 1), fill="#1f2933")
@@ -123,10 +129,10 @@ def letter(page: Page, svg: str) -> Iterator[Shot]:
 
 def attack(page: Page) -> Iterator[Shot]:
     title, part = "4 · An attack on mobile identity, refused", output(page, 3)
-    yield shot(part, title, 1_100, top=120)
+    yield shot(part, title, 1_100, top=_CONTROLS, is_whole=True)
     ask_kernel(page, "identity.try_attack('replay the final fingerprint')")
     page.wait_for_timeout(800)
-    yield shot(part, title, 1_900, top=120)
+    yield shot(part, title, 1_900, top=_CONTROLS, is_whole=True)
 
 
 def writing() -> str:
@@ -142,7 +148,7 @@ def recorded() -> list[Shot]:
         running_lab(Path(folder), *EXPOSED) as lab,
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=chromium_program(), args=CHROMIUM_FLAGS) as browser,
-        browser.new_page(viewport=_WINDOW) as page,
+        browser.new_page(viewport=_WINDOW, reduced_motion="reduce") as page,
         browser.new_page(viewport={"width": 800, "height": 600}) as paper,
     ):
         path = lab.write_notebook("picture.ipynb", (_CONNECT, _HISTORY, _REWARDS, _IDENTITY))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tomllib
@@ -72,6 +73,9 @@ CARD_PREFIX = re.compile(
 )
 #: An output of a notebook that is a picture: one text, or a list of lines as of an SVG.
 PICTURE = re.compile(r'"image/[\w+]+": (?:"[^"]*"|\[(?:\s*"(?:[^"\\]|\\.)*",?)*\s*\])')
+
+#: A page with one of these can be read on the built site only.
+SITE_DIRECTIVE = re.compile(r"^```\{(?:eval-rst|gallery|glossary|include|toctree)\}", re.MULTILINE)
 
 
 @cache
@@ -173,11 +177,21 @@ def test_no_file_of_code_is_long() -> None:
     assert {name: length for name, length in package.items() if length > MOST_LINES} == {}
 
 
-def test_files_and_tests_that_pages_name_exist() -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", texts()["README.md"])
+def test_links_of_pages_lead_to_what_a_code_host_shows() -> None:
+    pages = {name: text for name, text in texts().items() if name.endswith((".md", ".ipynb"))}
+    made_for_site = {name for name, text in pages.items() if SITE_DIRECTIVE.search(text)}
+    links = [
+        (name, os.path.normpath(PurePosixPath(name).parent / link))
+        for name in pages.keys() - made_for_site
+        for link in re.findall(r"\]\(([^)#:]+)[)#]", pages[name])
+    ]
+    assert len(links) > 50
+    assert [link for link in links if link[1] in made_for_site or not (ROOT / link[1]).exists()] == []
+
+
+def test_tests_that_the_decisions_name_exist() -> None:
     tests = re.findall(r"`(test_\w+)`", texts()["docs/explanation/decisions.md"])
     written = {found for text in texts().values() for found in re.findall(r"def (test_\w+)\(", text)}
-    assert [link for link in links if not (ROOT / link).exists()] == []
     assert [name for name in tests if name not in written] == []
 
 

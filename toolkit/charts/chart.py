@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import numpy as np
@@ -20,6 +20,9 @@ from toolkit.charts.series import ChartMarks, Unit, figure_data, seconds_of
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
 from toolkit.widgets.cell_runs import close_earlier
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: A chart of more points is thinned before it is sent: a point takes 16 bytes, and the browser holds all points.
 _MOST_POINTS = 2_000_000
@@ -161,23 +164,24 @@ class Chart(anywidget.AnyWidget):
 
     def svg(self, things: Sequence[str] | None = None) -> bytes:
         """Return the visible range as SVG, with the lines of these things; None for all."""
-        return self._picture("svg", things)
+        file = BytesIO()
+        self._matplotlib_figure(things).savefig(file, format="svg", metadata={"Date": None})
+        return file.getvalue()
 
     def png(self) -> bytes:
         """Return the visible range as PNG."""
-        return self._picture("png")
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    def _picture(self, kind: Literal["png", "svg"], things: Sequence[str] | None = None) -> bytes:
-        shown = self._figure.of_things(things)
-        figure = chart_figure(shown, visible_range=self.visible_range, empty=self._empty)
-        file = BytesIO()
-        if kind == "svg":
-            figure.savefig(file, format="svg", metadata={"Date": None})
-        else:  # in a palette, a picture has a third of the bytes
-            drawn = BytesIO()
-            figure.savefig(drawn, format="png", dpi=96)
-            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, "PNG")
+        figure, file = self._matplotlib_figure(), BytesIO()
+        figure.set_dpi(96)
+        canvas = FigureCanvasAgg(figure)  # savefig would draw twice, and write a PNG of all colours first
+        canvas.draw()
+        pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+        pixels.quantize(64, dither=Image.Dither.NONE).save(file, "PNG")  # a third of the bytes
         return file.getvalue()
+
+    def _matplotlib_figure(self, things: Sequence[str] | None = None) -> "Figure":
+        return chart_figure(self._figure.of_things(things), visible_range=self.visible_range, empty=self._empty)
 
     def save(self, path: str | Path, tables: Mapping[str, pd.DataFrame] | None = None) -> None:
         """Write the chart to an HTML file that works without a kernel and without a network: values, zoom, downloads.

@@ -86,8 +86,10 @@ def missing_codes_text(frame: pd.DataFrame) -> str:
     for name, column in frame.items():
         numbers = column.to_numpy("float64", na_value=np.nan)
         is_code = np.isin(numbers, _CODES)
+        if not is_code.any():
+            continue
         others = numbers[~is_code & ~np.isnan(numbers)]
-        if not is_code.any() or len(others) < 2:
+        if len(others) < 2:
             continue
         least, most = others.min(), others.max()
         for code, count in zip(*np.unique(numbers[is_code], return_counts=True), strict=True):

@@ -86,13 +86,14 @@ class Handwritten:
 
     def image(self) -> Image.Image:
         """Return the rendering as a Pillow image; a PDF or an SVG is rendered again as a PNG."""
-        png = self.data if self.kind == "png" or self.preview is None else self.preview()
-        return Image.open(io.BytesIO(png))
+        return Image.open(io.BytesIO(self._png()))
 
     def on_paper(self) -> Image.Image:
         """Return the rendering on a white background, or on a dark background if the ink is light."""
-        image = self.image()
-        return _composite(image, choose_background(image)).convert("RGB")
+        return _on_background(self.image())
+
+    def _png(self) -> bytes:
+        return self.data if self.kind == "png" or self.preview is None else self.preview()
 
     def __repr__(self) -> str:
         kind = "animation" if self.kind == "replay" else self.kind.upper()
@@ -106,11 +107,10 @@ class Handwritten:
         shown: dict[str, Any] = {"text/plain": repr(self)}
         background = "white"
         with contextlib.suppress(ToolkitError):  # other files are rendered again, which a closed connection cannot do
-            image = self.image()
-            background = choose_background(image)
+            png = self._png()
+            background = choose_background(Image.open(io.BytesIO(png)))
             # An SVG is also shown as a PNG, because JupyterLab shows no SVG in a notebook that is not trusted.
-            png = png_bytes(_composite(image, background).convert("RGB"))
-            shown["image/png"] = base64.b64encode(png).decode("ascii")
+            shown["image/png"] = base64.b64encode(opaque_png(png)).decode("ascii")
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode().replace("<svg ", f'<svg style="background:{background}" ', 1)
         return shown
@@ -201,6 +201,16 @@ def choose_background(image: Image.Image) -> str:
     # Without paper, every pixel has the colour of the ink, even where the picture is transparent.
     red, green, blue, _ = image.convert("RGBA").getpixel((0, 0))  # type: ignore[misc]
     return "#2b2b2b" if 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK_BRIGHTNESS else "white"
+
+
+def _on_background(image: Image.Image) -> Image.Image:
+    return _composite(image, choose_background(image)).convert("RGB")
+
+
+def opaque_png(png: bytes) -> bytes:
+    """Return a PNG as a notebook shows it, without transparency; a picture on paper has none, and stays as it is."""
+    image = Image.open(io.BytesIO(png))
+    return png_bytes(_on_background(image)) if image.has_transparency_data else png
 
 
 def set_resolution(png: bytes, dpi: float) -> bytes:

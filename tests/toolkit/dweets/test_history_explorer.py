@@ -101,11 +101,12 @@ def test_each_cause_of_an_empty_result_is_explained(running: toolkit.Connection)
         (explorer.day, "2025-12-31", "No dweets of oak, elm on 2025-12-31 (UTC)."),
         (explorer.start, "2020", "No dweets between 2020 and the end: those of temp_max are"),
         (explorer.fields, (), "No field is chosen"),
-        (explorer.things, (), "Choose at least one thing."),
+        (explorer.things, (), "Choose at least one thing; Reload lists new ones."),
     ):
         before, control.value = control.value, value
         assert words in explorer.status.value
         control.value = before
+    assert "The frame has no rows." in HistoryExplorer(pd.DataFrame()).status.value
     explorer.end.value, explorer.fields.value = "2012-02", ["late"]
     words = "No dweets between the start and 2012-02: those of late are from 2012-03-01 00:00"
     assert words in explorer.status.value

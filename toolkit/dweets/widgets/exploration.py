@@ -99,7 +99,7 @@ class HistorySource:
     def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
         """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""
         if not things and (self.is_live or self.names()):
-            raise InvalidArgument("choose at least one thing")
+            raise InvalidArgument("choose at least one thing" + "; Reload lists new ones" * self.is_live)
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
         named, options = self._arguments(things, day)
@@ -239,18 +239,18 @@ class Exploration:
         axis = view.time, view.tz
         timed = once("timed", axis, lambda: put_on_time_axis(history, view.time, tz=view.tz)[0])
         chosen = *axis, view.fields
-        measured, fields, notes = once("measured", chosen, lambda: _measured(timed, view.fields))
-        numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
+        (measured, fields, notes), numbers = once("measured", chosen, lambda: _measured(timed, view.fields))
         gaps = once("gaps", (*chosen, view.gap_factor), lambda: find_gaps(measured, view.gap_factor))
         resampled = *chosen, view.rule, view.how
         resample = partial(series.resample, measured, view.rule, view.how, numbers)
         whole = once("whole", resampled, resample) if view.rule else measured
         start, end = view.range_in(timed.index)
         # Rows of several things are not in order of time, so a slice by label would fail.
-        frame = whole[(whole.index >= start) & (whole.index <= end)]
+        frame = once("frame", (*resampled, start, end), lambda: whole[(whole.index >= start) & (whole.index <= end)])
         shown = [name for name in fields if name in frame.columns]
         statistics = once("statistics", (*resampled, start, end), lambda: series.statistics(frame, shown))
-        outliers, shifts = find_outliers(whole.iloc[:0], numbers), find_shifts(whole.iloc[:0], numbers)
+        # Without rows, they do not depend on fields; those that are marked below stay computed while they are hidden.
+        outliers, shifts = once("unmarked", (*axis, view.rule), lambda: _unmarked(whole, numbers))
         if view.threshold != math.inf:
             find = partial(find_outliers, whole, numbers, threshold=view.threshold)
             outliers = once("outliers", (*resampled, view.threshold), find)
@@ -279,13 +279,21 @@ class Exploration:
         return result
 
 
-def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> ChosenColumns:
-    """Return the chosen columns, without rows that have none of them."""
+def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> tuple[ChosenColumns, list[str]]:
+    """Return the chosen columns, without rows that have none of them; and which of them are numbers."""
     columns = chosen_columns(timed, chosen)
     frame, fields = columns.frame, columns.names
     backfilled, _ = backfilled_text(timed) or ("", "")
     notes = "; ".join(filter(None, (backfilled, columns.notes, unread_numbers(frame))))
-    return columns._replace(notes=notes, frame=frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0])
+    frame = frame.dropna(how="all", subset=fields) if fields else frame.iloc[:0]
+    drawable = drawable_columns(frame, NUMBERS)
+    return columns._replace(notes=notes, frame=frame), [name for name in fields if name in drawable]
+
+
+def _unmarked(frame: pd.DataFrame, numbers: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return outliers and level shifts without rows."""
+    no_rows = frame.iloc[:0]
+    return find_outliers(no_rows, numbers), find_shifts(no_rows, numbers)
 
 
 def fields_of(history: pd.DataFrame) -> list[str]:
@@ -297,6 +305,8 @@ def fields_of(history: pd.DataFrame) -> list[str]:
 def _reason_for_no_rows(findings: Findings, things: Sequence[str], day: str) -> str:
     """Return why there is nothing to show: one sentence for each cause."""
     history, view, named = findings.history, findings.view, ", ".join(things) or "this frame"
+    if history.empty and not things:
+        return "The frame has no rows."
     if history.empty:
         return f"No dweets of {named} {f'on {day} (UTC)' if day else 'yet'}."
     if findings.without_time == len(history):

@@ -16,7 +16,7 @@ from toolkit.errors import InvalidArgument, InvalidParameters, counted
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
 from toolkit.handwriting.client.style import PageStyle, Style, letter_style
 from toolkit.handwriting.client.sweeping import contact_sheet
-from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
+from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, opaque_png, png_bytes
 from toolkit.handwriting.widgets.desk import SCREEN_DPI, Settings, Sheet, desk_html
 from toolkit.handwriting.widgets.hand_picker import HandPicker
 from toolkit.handwriting.widgets.style_controls import StyleControls
@@ -104,10 +104,11 @@ class HandwritingExplorer(ServiceWidget):
         super().__init__()
         self._shown: Settings | None = None  # the settings of `result`
         self._kept: Settings | None = None
-        self._make_controls(text, handwriting)
-        self._lay_out()
-        with self.working("Loading the hands"):
+        self.picker = HandPicker(self._client, handwriting, self._attempt)
+        with self.working("Loading the hands"):  # first: meanwhile, the gateway starts a process that renders
             self.picker.load()
+        self._make_controls(text)
+        self._lay_out()
         if self.error is None:
             self._draw_text()
         self.text.observe(lambda _: self._draw_text(), "value")
@@ -116,12 +117,11 @@ class HandwritingExplorer(ServiceWidget):
         self.kind.observe(lambda change: self._attempt(self._show) if change["new"] else None, "value")
         self.fit.observe(lambda _: self._attempt(self._show), "value")
 
-    def _make_controls(self, text: str, handwriting: str) -> None:
+    def _make_controls(self, text: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="9em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
         add_tip(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
-        self.picker = HandPicker(self._client, handwriting, self._attempt)
         self.kind = ipywidgets.ToggleButtons()
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
         self._offer_kinds()
@@ -165,7 +165,7 @@ class HandwritingExplorer(ServiceWidget):
         writings = [sheet.writing for sheet in self._sheets]
         if len(writings) == 2:
             return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image())
-        return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
+        return opaque_png(writings[0].data) if writings else png_bytes(Image.new("RGB", (8, 8), "white"))
 
     def summary(self) -> str:
         """Return one line about what is on the screen."""
