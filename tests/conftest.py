@@ -42,6 +42,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if left_out.intersection(item.keywords):
             item.add_marker(pytest.mark.skip(reason="takes long; run with --long"))
+    # JupyterLab's tests are the longest piece: begun last, they would go on when the other workers have ended.
+    items.sort(key=lambda item: item.path.parent.name != "browser")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -50,19 +52,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 3 if all(Path(arg).is_dir() for arg in config.args) else 0
 
 
-class _OneBrowser(LoadFileScheduling):
-    """File by file, but the folder of the browser at once: a JupyterLab and a Chromium for each file would take long.
+class _TwoBrowsers(LoadFileScheduling):
+    """File by file, but the folder of the browser in two pieces: a Chromium for each file would take long.
 
-    It is collected early, so that it ends before others.
+    The files of pages by themselves are one, and those that share a JupyterLab the other.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "tests/browser" if file.startswith("tests/browser/") else file
+        if not file.startswith("tests/browser/"):
+            return file
+        return "tests/browser/*_page.py" if file.endswith("_page.py") else "tests/browser"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
-    return _OneBrowser(config, log)
+    return _TwoBrowsers(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, Locator, Page, Request, WebSocket
+from playwright.sync_api import BrowserContext, Locator, Page, Request, WebSocket, expect
 
 from tests.conftest import ROOT
 
@@ -68,8 +68,6 @@ _RUN_ALL = """async seconds => {
     .filter(output => output.output_type === 'error')
     .map(output => `${output.ename}: ${output.evalue}`);
 }"""
-
-_RUN_AGAIN = """async () => { await window.jupyterapp.commands.execute('notebook:run-all-cells'); }"""
 
 # As a person does who closes a notebook and opens another, or the same again: the lab itself stays.
 _OPEN = """async path => {
@@ -145,7 +143,7 @@ class RunningLab:
 @contextmanager
 def running_lab(folder: Path, *jupyter_options: str) -> Iterator[RunningLab]:
     """Run `toolkit lab` with all of its state below `folder`; at the end it must stop by itself."""
-    _write_settings(folder / "settings")
+    _write_settings(folder)
     command = [sys.executable, "-m", "toolkit", "lab", "--no-browser", "--port=0", "--lab-port=0"]
     command += [f"--data={folder / 'gateway'}", f"--folder={folder / 'lab'}"]
     command += ["--", *jupyter_options]
@@ -182,9 +180,13 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def _write_settings(folder: Path) -> None:
     # Without windowing every cell is in the page, so that a test finds it and a picture shows it.
-    tracker = folder / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+    tracker = folder / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
     tracker.parent.mkdir(parents=True)
     tracker.write_text(json.dumps({"windowingMode": "none"}), "utf-8")
+    # The animated logo lies over everything, at the start and while the theme changes.
+    page = folder / "config" / "labconfig" / "page_config.json"
+    page.parent.mkdir(parents=True)
+    page.write_text(json.dumps({"disabledExtensions": {"@jupyterlab/apputils-extension:splash": True}}), "utf-8")
 
 
 def watch_foreign_requests(context: BrowserContext) -> list[str]:
@@ -247,8 +249,9 @@ def run_all(page: Page, lab: RunningLab, path: str) -> list[str]:
     return run_opened(page)
 
 
-def run_again(page: Page) -> None:
-    page.evaluate(_RUN_AGAIN)
+def clear_outputs(page: Page) -> None:
+    page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    expect(page.locator(".jp-OutputArea-output")).to_have_count(0)
 
 
 def save(page: Page) -> None:
@@ -292,8 +295,6 @@ def set_theme(page: Page, dark: bool) -> None:
 
 def keep_picture(page: Page, name: str, of: Locator | None = None) -> Path:
     """Save a picture of the page, the whole notebook on it, or `of` a part, as ``tests/artefacts/NAME.png``."""
-    # The logo over everything, at the start and while the theme changes.
-    page.wait_for_selector("#jupyterlab-splash", state="detached")
     size = page.viewport_size or {"width": 1200, "height": 900}
     box = of and of.bounding_box()
     # Around a part there is room for the menu and the toolbar, so that it is seen whole; drawing all takes longer.

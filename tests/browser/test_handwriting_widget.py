@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page import RunningLab, run_again, run_all
+from tests.browser.lab_page import RunningLab, clear_outputs, open_notebook, run_opened
 from tests.browser.widget_page import click, focus_first, settled_box, tab_to
 
 _EXPLORER = """
@@ -21,7 +21,7 @@ explorer
 
 @pytest.fixture(scope="module")
 def explorer_page(lab: RunningLab, page_of_module: Page) -> Page:
-    assert run_all(page_of_module, lab, lab.write_notebook("handwriting.ipynb", (_EXPLORER,))) == []
+    open_notebook(page_of_module, lab, lab.write_notebook("handwriting.ipynb", (_EXPLORER,)))
     return page_of_module
 
 
@@ -29,9 +29,8 @@ def explorer_page(lab: RunningLab, page_of_module: Page) -> Page:
 def explorer(explorer_page: Page) -> Page:
     page = explorer_page
     page.set_viewport_size({"width": 1200, "height": 1000})
-    page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-    expect(page.locator(".jp-OutputArea-output")).to_have_count(0)
-    run_again(page)
+    clear_outputs(page)
+    assert run_opened(page) == []
     page.get_by_alt_text("Dear Ada").wait_for()
     return page
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page import RunningLab, run_all
+from tests.browser.lab_page import RunningLab, clear_outputs, open_notebook, run_opened
 from tests.browser.widget_page import ask_kernel, layout_faults, point, settled_box
 
 _SETUP = """
@@ -39,15 +39,14 @@ _AS_IN_ANOTHER_JUPYTERLAB = """async () => {
 
 @pytest.fixture(scope="module")
 def explorer_page(lab: RunningLab, page_of_module: Page) -> Page:
-    assert run_all(page_of_module, lab, lab.write_notebook("explorer.ipynb", (_SETUP, _EXPLORER))) == []
+    open_notebook(page_of_module, lab, lab.write_notebook("explorer.ipynb", (_SETUP, _EXPLORER)))
     return page_of_module
 
 
 @pytest.fixture
 def explorer(explorer_page: Page) -> Iterator[Page]:
-    before = explorer_page.locator(".toolkit-widget").element_handle()
-    explorer_page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    explorer_page.wait_for_function("before => !before.isConnected", arg=before)
+    clear_outputs(explorer_page)
+    assert run_opened(explorer_page) == []
     expect_status(explorer_page, "2,121 rows from 2012-01-01 00:00 to 2015-12-31 00:00 · 2 gaps")
     yield explorer_page
     explorer_page.set_viewport_size({"width": 1200, "height": 900})

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,6 @@ from tests.browser.lab_page import (
     load_notebook,
     open_notebook,
     restart_kernel,
-    run_all,
     run_opened,
     save,
     shut_down_kernels,
@@ -135,6 +135,20 @@ def is_icon_drawn(page: Page, picture: Image.Image) -> bool:
     return len(picture.crop([round(side) for side in corners]).getcolors()) > 2
 
 
+def assert_pictures(page: Page, notebook: Path) -> None:
+    """The saved pictures are those of the widgets on the page, with what had come until then."""
+    widgets = page.locator(".toolkit-widget").element_handles()
+    save(page)
+    assert all(widget.evaluate("one => one.isConnected") for widget in widgets), "none is drawn again"
+    pictures = {name: saved_picture(notebook, name) for name in ("LiveDweets", "HistoryExplorer")}
+    for name in ("LiveDweets", "HistoryExplorer"):
+        assert is_line_drawn(pictures[name]), "not the picture from before anything had come"
+    assert is_icon_drawn(page, pictures["HistoryExplorer"])
+    heights = [round(widget.bounding_box()["height"]) for widget in widgets[:2]]
+    assert [pictures[name].height for name in ("HistoryExplorer", "LiveDweets")] == pytest.approx(heights, abs=30)
+    assert notebook.stat().st_size < 2_000_000
+
+
 def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, trusted: bool) -> None:
     open_notebook(page, lab, path, interface)
     assert_saved(page, trusted=trusted)
@@ -146,19 +160,13 @@ def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, t
 
 def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -> None:
     path = lab.write_notebook("saved.ipynb", _CELLS)
-    assert run_all(page, lab, path) == []
-    assert_widgets(page)
-    widgets = page.locator(".toolkit-widget").element_handles()
-    save(page)
-    assert all(widget.evaluate("one => one.isConnected") for widget in widgets), "none is drawn again"
-    pictures = {name: saved_picture(lab.folder / path, name) for name in ("LiveDweets", "HistoryExplorer")}
-    for name in ("LiveDweets", "HistoryExplorer"):
-        assert is_line_drawn(pictures[name]), "not the picture from before anything had come"
-    assert is_icon_drawn(page, pictures["HistoryExplorer"])
-    heights = [round(widget.bounding_box()["height"]) for widget in widgets[:2]]
-    assert [pictures[name].height for name in ("HistoryExplorer", "LiveDweets")] == pytest.approx(heights, abs=30)
-    assert (lab.folder / path).stat().st_size < 2_000_000
-    load_notebook(page, lab, path)  # its kernel still has the widgets
+    # Notebook 7 in pages of its own: the page that all tests share keeps its JupyterLab.
+    with closing(page.context.new_page()) as notebook_7:
+        load_notebook(notebook_7, lab, path, "notebooks")
+        assert run_opened(notebook_7) == []
+        assert_widgets(notebook_7)
+        assert_pictures(notebook_7, lab.folder / path)
+    open_notebook(page, lab, path)  # its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)
     expect(page.locator(".toolkit-widget.jupyter-widgets-disconnected")).to_have_count(_WIDGETS)
@@ -173,6 +181,5 @@ def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -
     shutil.copy(lab.folder / path, lab.folder / from_elsewhere)
     end_trust(lab.folder / from_elsewhere)
     assert_reopened(page, lab, from_elsewhere, "lab/tree", trusted=False)
-    assert_reopened(page, lab, path, "notebooks", trusted=True)
-    assert run_opened(page) == []
-    assert_widgets(page)
+    with closing(page.context.new_page()) as notebook_7:
+        assert_reopened(notebook_7, lab, path, "notebooks", trusted=True)

@@ -86,7 +86,6 @@ def moved(widget: Locator, label: str, across: float) -> None:
 def family(lab: RunningLab, page_of_module: Page) -> Page:
     shown = {name: f"shown = {code}\n{_ARRIVE if name == 'live-dweets' else ''}\nshown" for name, code in CODE.items()}
     assert run_all(page_of_module, lab, lab.write_notebook("family.ipynb", (_SETUP, *shown.values()))) == []
-    page_of_module.wait_for_selector("#jupyterlab-splash", state="detached")
     return page_of_module
 
 
@@ -104,6 +103,10 @@ def shown(page: Page, name: str) -> Locator:
     return page.locator(".jp-CodeCell").nth(NAMES.index(name) + 1).locator(".toolkit-widget")
 
 
+def expect_ready(widget: Locator) -> None:
+    expect(widget.locator("[role=status]").first).not_to_contain_text(re.compile(r"\.\.\.$"))
+
+
 @pytest.fixture
 def fresh(family: Page) -> Fresh:
     def run(name: str) -> Locator:
@@ -112,10 +115,28 @@ def fresh(family: Page) -> Fresh:
         run_cell(family, NAMES.index(name) + 1)
         family.wait_for_function("before => !before.isConnected", arg=before)
         widget = cell.locator(".toolkit-widget")
-        expect(widget.locator("[role=status]").first).not_to_contain_text(re.compile(r"\.\.\.$"))
+        expect_ready(widget)
         return widget
 
     return run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tab_visits_all_controls_with_visible_focus(name: str, family: Page) -> None:
+    widget = shown(family, name)
+    expect_ready(widget)
+    everything = stops(widget)
+    assert everything >= 3
+    focus_first(widget)
+    reached = []
+    for _ in range(everything):
+        reached.append(focus(widget))
+        widget.page.keyboard.press("Tab")
+    assert [each["place"] for each in reached] == list(range(everything)), reached
+    assert all(each["seen"] for each in reached), reached
+    # The first was not reached with a key, so that its ring need not show.
+    assert [each["told"] for each in reached[1:] if each["ring"] < 1] == []
+    assert focus(widget)["place"] == -1, "one gets out again"
 
 
 def test_live_dweets_by_mouse(fresh: Fresh) -> None:
@@ -254,24 +275,7 @@ def test_all_steps_and_attacks_of_an_identity_flow(fresh: Fresh) -> None:
         widget.get_by_text(f"Refused by rule {rule}").wait_for()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_tab_visits_all_controls_with_visible_focus(name: str, fresh: Fresh) -> None:
-    widget = fresh(name)
-    everything = stops(widget)
-    assert everything >= 3
-    focus_first(widget)
-    reached = []
-    for _ in range(everything):
-        reached.append(focus(widget))
-        widget.page.keyboard.press("Tab")
-    assert [each["place"] for each in reached] == list(range(everything)), reached
-    assert all(each["seen"] for each in reached), reached
-    # The first was not reached with a key, so that its ring need not show.
-    assert [each["told"] for each in reached[1:] if each["ring"] < 1] == []
-    assert focus(widget)["place"] == -1, "one gets out again"
-
-
-def test_widgets_are_readable_in_both_themes_and_narrow(family: Page, fresh: Fresh) -> None:
+def test_widgets_are_readable_in_both_themes_and_narrow(family: Page) -> None:
     page = family
     widgets = {name: shown(page, name) for name in NAMES}
     for step in ("1 Start", "2 Open TargetUrl", "3 Finish", "Try it"):
@@ -280,7 +284,6 @@ def test_widgets_are_readable_in_both_themes_and_narrow(family: Page, fresh: Fre
     page.wait_for_function("document.getAnimations().every(one => one.animationName !== 'toolkit-part-appears')")
     for theme in ("light", "dark"):
         set_theme(page, dark=theme == "dark")
-        page.wait_for_selector("#jupyterlab-splash", state="detached")
         for name, widget in widgets.items():
             assert layout_faults(widget) == [], name
             assert pale_words(widget) == [], (name, theme)

@@ -1,4 +1,4 @@
-"""Charts and explorers as files and outputs that need no kernel. In a browser: ``tests/browser/test_saved_files``."""
+"""Charts and explorers as files and outputs that need no kernel. In a browser: ``tests/browser/test_saved_page``."""
 
 from __future__ import annotations
 
