@@ -136,17 +136,6 @@ def test_downloads_match_what_is_shown(explorer: Page) -> None:
     page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('.loc[')")
 
 
-def test_rows_can_be_sorted_and_filtered(explorer: Page) -> None:
-    page = explorer
-    page.get_by_role("button", name="Rows", exact=True).click()
-    page.get_by_label("Filter", exact=True).fill("temp_max > 34")
-    page.keyboard.press("Enter")
-    page.get_by_text("1–7 of 7").wait_for()
-    page.get_by_label("Sort by", exact=True).select_option("temp_max")
-    page.locator("button[title='The greatest first']").click()
-    expect(page.locator("[aria-label=Rows] tbody tr").first).to_contain_text("35.6")
-
-
 @pytest.mark.long
 def test_every_control_by_keyboard(explorer: Page) -> None:
     page = explorer
@@ -218,7 +207,7 @@ def test_changes_while_the_kernel_is_busy_run_next(explorer: Page) -> None:
     assert "Cannot read these times" in ask_kernel(page, "explorer.status.value"), "and nothing came after it"
 
 
-def test_it_fits_the_page(explorer: Page) -> None:
+def test_rows_fit_the_page_and_are_sorted_and_filtered(explorer: Page) -> None:
     page = explorer
     page.get_by_role("button", name="Rows", exact=True).click()
     page.get_by_text("1–50 of 2,121").wait_for()
@@ -233,3 +222,9 @@ def test_it_fits_the_page(explorer: Page) -> None:
         assert layout_faults(widget) == [], width
         if width >= 1280:
             assert settled_box(widget)[3] <= 680
+    page.get_by_label("Filter", exact=True).fill("temp_max > 34")
+    page.keyboard.press("Enter")
+    page.get_by_text("1–7 of 7").wait_for()
+    page.get_by_label("Sort by", exact=True).select_option("temp_max")
+    page.locator("button[title='The greatest first']").click()
+    expect(page.locator("[aria-label=Rows] tbody tr").first).to_contain_text("35.6")
