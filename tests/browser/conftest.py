@@ -57,6 +57,8 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContex
             headless=True,
             args=CHROMIUM_FLAGS,
             viewport=WINDOW,
+            # Without windows nobody can be asked whether a page may copy.
+            permissions=["clipboard-read", "clipboard-write"],
         )
         context.set_default_timeout(_GIVE_UP_MS)
         yield context

@@ -130,7 +130,6 @@ def test_downloads_match_what_is_shown(explorer: Page) -> None:
     expect_status(page, "Wrote 365 rows to history.csv")
     page.get_by_role("button", name="Save on the server").click()
     expect_status(page, "Press Replace it to write over it.")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy code").click()
     expect(page.locator("pre.toolkit-code")).to_contain_text("tk.dweets.history(['seattle', 'tacoma'], since=")
     page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('.loc[')")
