@@ -319,7 +319,7 @@ def test_file_extension_chooses_the_format(kind: str, magic: bytes, tmp_path: Pa
 @pytest.mark.usefixtures("writing")
 def test_page_size_is_set_and_letter_has_all_pages(tmp_path: Path) -> None:
     letter = ["--hand=Molly", "--seed=1", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
-    said = called("write", "-", *letter, stdin=b"Dear Ada, hello! " * 40).stdout
+    said = called("write", "-", *letter, stdin=b"Dear Ada, hello! " * 30).stdout
     assert "<Letter by Molly, 2 pages of 297.64 x 419.53" in said
     card = ["--size=9mm", "--margin=1cm", "--background=#ffe", "-o", str(tmp_path / "a.png")]
     assert "<PNG by Molly, 504 x " in called("write", "Dear Ada\n" * 5, "--hand=Molly", *card).stdout
