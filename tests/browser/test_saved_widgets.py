@@ -160,7 +160,7 @@ def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, t
 
 def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -> None:
     path = lab.write_notebook("saved.ipynb", _CELLS)
-    # Notebook 7 in pages of its own: the page that all tests share keeps its JupyterLab.
+    # Notebook 7 gets another page: the page that all tests share still shows JupyterLab afterwards.
     with closing(page.context.new_page()) as notebook_7:
         load_notebook(notebook_7, lab, path, "notebooks")
         assert run_opened(notebook_7) == []

@@ -77,8 +77,8 @@ class WorkerProcess:
     """A child process, started by its first job and started again after its death.
 
     `module` has a ``main`` that calls `serve`, and its answers are of the type `answer`, which `msgspec` can decode.
-    One thread at a time may call `start` or `do`; any thread may `kill` or `stop`. On Linux, a child that has grown by
-    more than `cache_bytes` since its start is replaced before its next job.
+    One thread at a time may call `do`; any thread may `kill` or `stop`. On Linux, a child that has grown by more than
+    `cache_bytes` since its start is replaced before its next job.
     """
 
     def __init__(self, module: str, answer: object, cache_bytes: int | None = None) -> None:
@@ -89,7 +89,7 @@ class WorkerProcess:
         self._bytes_at_start = 0
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_ready = self._is_overdue = False
+        self._is_overdue = False
         self.is_stopped = False
 
     @property
@@ -136,21 +136,15 @@ class WorkerProcess:
         self.stop()
         self._end_child()
 
-    def start(self) -> None:
-        """Start the child if there is none, without waiting until it is ready."""
-        with self._lock:
-            if self._process is None and not self.is_stopped:
-                self._process = _start_child(self._module)
-                self._is_ready = self._is_overdue = False
-
     def _running_process(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._is_ready and not self._is_usable(self._process):
-            self._end_child()  # it died, or kept too much memory, after its last job
-        self.start()
-        if (process := self._process) is None:
-            raise BrokenPipeError("stopped")
-        if self._is_ready:
-            return process
+        if self._process is not None and self._is_usable(self._process):
+            return self._process
+        self._end_child()  # it died, or kept too much memory, after its last job
+        with self._lock:
+            if self.is_stopped:
+                raise BrokenPipeError("stopped")
+            process = self._process = _start_child(self._module)
+            self._is_overdue = False
         try:
             assert process.stdout is not None
             with self._time_limit(process, _START_SECONDS):
@@ -158,7 +152,7 @@ class WorkerProcess:
         except (EOFError, OSError, msgspec.DecodeError):
             self._end_child()
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
-        self._bytes_at_start, self._is_ready = _allocated_bytes(process.pid), True
+        self._bytes_at_start = _allocated_bytes(process.pid)
         return process
 
     def _is_usable(self, process: subprocess.Popen[bytes]) -> bool:

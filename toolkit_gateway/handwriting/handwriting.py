@@ -99,7 +99,6 @@ class HandwritingService:
         return self._rate_limit.left(caller.key)
 
     def listing(self, query: ListingQuery) -> list[dict[str, str | int]]:
-        self._pool.start_early()  # who lists the hands will write
         entries = [handwriting.public_fields() for handwriting in catalogue().values()]
         # The catalogue is in the order of the ids, and the stable sort keeps this order for equal values.
         entries.sort(key=lambda entry: entry[query.order_by], reverse=query.order_dir == "desc")

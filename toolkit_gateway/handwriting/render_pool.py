@@ -1,7 +1,4 @@
-"""Render in worker processes, so that the event loop is not blocked.
-
-A worker starts when it gets its first text; the first one already when somebody lists the hands.
-"""
+"""Render in worker processes, so that the event loop is not blocked. A worker starts when it gets its first text."""
 
 import asyncio
 import logging
@@ -71,11 +68,6 @@ class RenderPool:
         self._workers = [WorkerProcess(WORKER_MODULE, Outcome, _CACHE_BYTES) for _ in range(size)]
         # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
-
-    def start_early(self) -> None:
-        """Start the first worker if all are idle: a text that comes next need not wait for its start."""
-        if len(self._idle) == len(self._workers):
-            self._idle[-1].start()
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
         """Render a text for the caller with this key; cancelling this coroutine stops the rendering."""

@@ -43,8 +43,7 @@ _CHANGES = {
     "j": ("-straight tail", "-open tail", "-looped tail"), "k": ("-close loop", "-retrace stem"), "l": ("-close loop",),
     "m": ("-retrace stem",), "n": ("-retrace stem",), "o": ("-open bowl",), "p": ("-retrace stem",),
     "q": ("-straight tail",), "r": ("-retrace stem",), "t": ("-raise bar", "-lower bar"),
-    "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",),
-    "9": ("-open bowl",),
+    "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",), "9": ("-open bowl",),
 }  # fmt: skip
 _PRINT_ONLY = "-looped tail"  # it does not suit joined hands
 _COUNTERS_ADDED = {

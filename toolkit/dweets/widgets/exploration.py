@@ -99,7 +99,8 @@ class HistorySource:
     def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
         """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""
         if not things and (self.is_live or self.names()):
-            raise InvalidArgument("choose at least one thing" + "; Reload lists new ones" * self.is_live)
+            advice = "; Reload lists new ones" if self.is_live else ""
+            raise InvalidArgument(f"choose at least one thing{advice}")
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
         named, options = self._arguments(things, day)

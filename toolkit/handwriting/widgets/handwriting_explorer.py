@@ -104,11 +104,10 @@ class HandwritingExplorer(ServiceWidget):
         super().__init__()
         self._shown: Settings | None = None  # the settings of `result`
         self._kept: Settings | None = None
-        self.picker = HandPicker(self._client, handwriting, self._attempt)
-        with self.working("Loading the hands"):  # first: meanwhile, the gateway starts a process that renders
-            self.picker.load()
-        self._make_controls(text)
+        self._make_controls(text, handwriting)
         self._lay_out()
+        with self.working("Loading the hands"):
+            self.picker.load()
         if self.error is None:
             self._draw_text()
         self.text.observe(lambda _: self._draw_text(), "value")
@@ -117,11 +116,12 @@ class HandwritingExplorer(ServiceWidget):
         self.kind.observe(lambda change: self._attempt(self._show) if change["new"] else None, "value")
         self.fit.observe(lambda _: self._attempt(self._show), "value")
 
-    def _make_controls(self, text: str) -> None:
+    def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="9em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
         add_tip(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
+        self.picker = HandPicker(self._client, handwriting, self._attempt)
         self.kind = ipywidgets.ToggleButtons()
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
         self._offer_kinds()
