@@ -5,16 +5,13 @@ import logging
 import threading
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self, TypeAlias, cast
-
-import msgspec
+from typing import TypeAlias, cast
 
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceFailure
-from toolkit.handwriting.handwritten import Handwritten
 from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 from toolkit_gateway.fair_queue import FairQueue, QueueFull
 from toolkit_gateway.handwriting import refusals
-from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.parameters import Parameters, Rendering
 
 log = logging.getLogger("toolkit_gateway.handwriting")
 
@@ -32,28 +29,6 @@ _GRACE_SECONDS = 1.0
 Job: TypeAlias = tuple[Parameters, bool, float]
 
 
-class Rendering(msgspec.Struct, frozen=True):
-    """What a worker sends of a `Handwritten`; its gateway knows the rest."""
-
-    data: bytes
-    width: float
-    height: float
-    lines: int | None
-    ink_share: float | None
-    overflow: bool
-    cut: str
-    pages: int
-    missing: str
-
-    @classmethod
-    def of(cls, written: Handwritten) -> Self:
-        return cls(*(getattr(written, name) for name in cls.__struct_fields__))
-
-    def handwritten(self, parameters: Parameters) -> Handwritten:
-        kind, title, seed = parameters.kind, parameters.handwriting.title, parameters.random_seed
-        return Handwritten(kind=kind, handwriting=title, seed=seed, **msgspec.structs.asdict(self))
-
-
 #: A rendering, or the problems of the parameters, or (after a bug) the exception type and the line of code.
 Outcome: TypeAlias = Rendering | tuple[Problem, ...] | str
 
@@ -69,12 +44,12 @@ class RenderPool:
         # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
 
-    async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
+    async def render(self, parameters: Parameters, key: Hashable) -> Rendering:
         """Render a text for the caller with this key; cancelling this coroutine stops the rendering."""
         outcome = await self._run_job((parameters, False, self._cpu_seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
-        return outcome.handwritten(parameters)
+        return outcome
 
     async def check_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
         outcome = await self._run_job((parameters, True, self._cpu_seconds), key)
