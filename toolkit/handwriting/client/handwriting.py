@@ -10,7 +10,7 @@ from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.mail_merge import Merge, merge_letters
-from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Bounds, Renderer
+from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Renderer
 from toolkit.handwriting.client.style import (
     Distance,
     OneOrMore,
@@ -43,22 +43,11 @@ class HandwritingClient(PublicNames):
     def __repr__(self) -> str:
         return f"<Handwriting at {self._renderer.base_url}>"
 
-    def available(
-        self,
-        *,
-        rating_neatness: Bounds | None = None,
-        rating_cursivity: Bounds | None = None,
-        rating_embellishment: Bounds | None = None,
-        rating_character_width: Bounds | None = None,
-        order_by: str = "id",
-        order_dir: str = "asc",
-    ) -> pd.DataFrame:
+    def available(self, *, order_by: str = "id", order_dir: str = "asc") -> pd.DataFrame:
         """Return the available hands: ``GET /handwritings``, repeated until the list is complete.
 
         Parameters
         ----------
-        rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
-            The smallest and the largest rating to return, such as ``(1400, None)``; None is no bound. 1400 is the mean.
         order_by, order_dir
             ``id``, ``title``, ``date_created``, ``date_modified`` or a rating (equal ratings are sorted by title);
             ``asc`` or ``desc``.
@@ -66,7 +55,9 @@ class HandwritingClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), the four ratings (Int64).
+            Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), and the four ratings
+            ``rating_neatness``, ``rating_cursivity``, ``rating_embellishment`` and ``rating_character_width`` (Int64);
+            the mean of each is 1400.
 
         Examples
         --------
@@ -80,13 +71,6 @@ class HandwritingClient(PublicNames):
         if order_by in wire.RATINGS:
             by_title = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
             frame = by_title.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
-        all_bounds = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
-        for rating, bounds in zip(wire.RATINGS, all_bounds, strict=True):
-            minimum, maximum = bounds or (None, None)
-            if minimum is not None:
-                frame = frame[frame[rating] >= minimum]
-            if maximum is not None:
-                frame = frame[frame[rating] <= maximum]
         return frame
 
     def png(
