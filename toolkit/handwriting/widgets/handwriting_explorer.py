@@ -49,7 +49,6 @@ _LETTER_KINDS: dict[str, tuple[FileKind, str]] = {
 }
 #: Pixels per inch of the file of a page.
 _FILE_DPI = 144
-_MOST_SHOWN_CHARACTERS = 8
 _INITIAL_TEXT = """\
 Dear Ada,
 
@@ -272,16 +271,6 @@ class HandwritingExplorer(ServiceWidget):
         size = str(self.look.page.value) or f"{writing.width:g} x {writing.height:g} px"
         pages = f" · {counted(writing.pages, 'page')}" if self.look.is_letter else ""
         return f"{writing.handwriting}: {size}{pages} · {counted(writing.lines or 0, 'line')}{cut}"
-
-    def show_error(self, error: Exception, subject: str = "") -> None:
-        """Show an error, and what to do about characters that a hand lacks."""
-        problems = error.problems if isinstance(error, InvalidParameters) else ()
-        if missing := [character for problem in problems for character in problem.missing_characters]:
-            shown = " ".join(missing[:_MOST_SHOWN_CHARACTERS]) + " ..." * (len(missing) > _MOST_SHOWN_CHARACTERS)
-            advice = f"{self.picker.handwriting} cannot write {shown} – take it out, or choose another hand."
-            self.say(advice, error=error)
-        else:
-            super().show_error(error, subject)
 
     def _mark(self, fields: Collection[str]) -> None:
         """Mark the controls of wrong fields; dim a picture that does not show the present settings."""
