@@ -1,6 +1,5 @@
 """Many renderings: one for each combination of hands and options, and contact sheets of them."""
 
-import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -72,14 +71,8 @@ class ContactSheet(Handwritten):
 
     writings: Sequence[Handwritten] = field(kw_only=True, compare=False)
 
-    @property
-    def digest(self) -> str:
-        """12 hexadecimal digits of a hash over the digest of each rendering; it does not depend on the labels."""
-        digests = "".join(writing.digest for writing in self.writings)
-        return hashlib.sha256(digests.encode("ascii")).hexdigest()[:12]
-
     def __repr__(self) -> str:
-        return f"<Contact sheet of {len(self.writings)}, {self.width:g} x {self.height:g}, {self.digest}>"
+        return f"<Contact sheet of {len(self.writings)}, {self.width:g} x {self.height:g}>"
 
 
 def contact_sheet(
