@@ -75,7 +75,7 @@ class Scan:
             rules, margin = (coverage([ink], self._width, len(alpha), first_row) for ink in (self._rules, self._margin))
             drop = np.maximum(margin, rules) * np.float32(RULE_LEVELS * min(self._sheet.rule_width, 1.0) / 255)
             bright -= drop
-        inked = np.flatnonzero(alpha)
+        inked = np.flatnonzero(alpha > 0)
         bright.ravel()[inked] *= _CLEARNESS[alpha.ravel()[inked]]
         index = (bright * _INDEX_PER_LEVEL).astype(np.uint8)
         np.minimum(index, _INK_COLOURS - 1, out=index)
