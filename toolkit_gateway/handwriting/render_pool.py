@@ -93,10 +93,9 @@ class RenderPool:
         self._queue.release()
 
     def _run_in_worker(self, worker: WorkerProcess, job: Job, cancelled: threading.Event) -> Outcome | WorkerDied:
-        _, _, cpu_seconds = job
         for _ in range(2):
             try:
-                (outcome,) = worker.do(job, _WALL_TIME_FACTOR * cpu_seconds)
+                (outcome,) = worker.do(job, _WALL_TIME_FACTOR * self._cpu_seconds)
             except WorkerDied as died:
                 outcome = died
                 if died.death is Death.OTHER and not cancelled.is_set():

@@ -122,18 +122,10 @@ class HandwritingClient(PublicNames):
         """
         return self._write("png", text, hand, page_style(style, options, width, height, random_seed))
 
-    def pdf(
-        self,
-        text: str,
-        hand: str,
-        style: Style | None = None,
-        *,
-        width: Distance = 504,
-        height: Distance = "auto",
-        random_seed: Seed | None = None,
-        **options: Unpack[Style],
-    ) -> Handwritten:
-        """Write a text as a PDF whose words can be searched, up to 100 inches wide: ``GET /render/pdf``. See `png`.
+    def pdf(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
+        """Write a text as a PDF whose words can be searched, up to 100 inches wide: ``GET /render/pdf``.
+
+        The options are those of `png`, with `width`, `height` and `random_seed`.
 
         Examples
         --------
@@ -142,35 +134,15 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.pdf("Hello", "Molly", handwriting_color=(1, 0.5, 0, 0.2)).data[:5]
         b'%PDF-'
         """
-        return self._write("pdf", text, hand, page_style(style, options, width, height, random_seed))
+        return self._write("pdf", text, hand, {**(style or {}), **options})
 
-    def svg(
-        self,
-        text: str,
-        hand: str,
-        style: Style | None = None,
-        *,
-        width: Distance = 504,
-        height: Distance = "auto",
-        random_seed: Seed | None = None,
-        **options: Unpack[Style],
-    ) -> Handwritten:
-        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`."""
-        return self._write("svg", text, hand, page_style(style, options, width, height, random_seed))
+    def svg(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
+        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. Options as in `png`."""
+        return self._write("svg", text, hand, {**(style or {}), **options})
 
-    def animation(
-        self,
-        text: str,
-        hand: str,
-        style: Style | None = None,
-        *,
-        width: Distance = 504,
-        height: Distance = "auto",
-        random_seed: Seed | None = None,
-        **options: Unpack[Style],
-    ) -> Handwritten:
-        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`."""
-        return self._write("replay", text, hand, page_style(style, options, width, height, random_seed))
+    def animation(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
+        """Write a text as an animated SVG: ``GET /render/replay``, on gateways of this toolkit. Options as in `png`."""
+        return self._write("replay", text, hand, {**(style or {}), **options})
 
     def letter(
         self,
