@@ -20,7 +20,6 @@ from toolkit.handwriting.client.style import (
     Style,
     SweptOption,
     letter_style,
-    page_style,
 )
 from toolkit.handwriting.client.sweeping import ContactSheet, contact_sheet, sweep
 from toolkit.handwriting.handwritten import Handwritten, Letter, warn_of_losses
@@ -120,7 +119,8 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.png("Hello", "Molly", pen="gel", random_seed=7).lines
         1
         """
-        return self._write("png", text, hand, page_style(style, options, width, height, random_seed))
+        page = PageStyle(width=width, height=height, random_seed=random_seed)
+        return self._write("png", text, hand, style, {**options, **page})
 
     def pdf(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
         """Write a text as a PDF whose words can be searched, up to 100 inches wide: ``GET /render/pdf``.
@@ -134,15 +134,15 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.pdf("Hello", "Molly", handwriting_color=(1, 0.5, 0, 0.2)).data[:5]
         b'%PDF-'
         """
-        return self._write("pdf", text, hand, {**(style or {}), **options})
+        return self._write("pdf", text, hand, style, options)
 
     def svg(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
         """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. Options as in `png`."""
-        return self._write("svg", text, hand, {**(style or {}), **options})
+        return self._write("svg", text, hand, style, options)
 
     def animation(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
         """Write a text as an animated SVG: ``GET /render/replay``, on gateways of this toolkit. Options as in `png`."""
-        return self._write("replay", text, hand, {**(style or {}), **options})
+        return self._write("replay", text, hand, style, options)
 
     def letter(
         self,
@@ -292,8 +292,8 @@ class HandwritingClient(PublicNames):
         """
         return contact_sheet(pictures, columns, labels)
 
-    def _write(self, kind: FileKind, text: str, hand: str, style: PageStyle) -> Handwritten:
-        rendering = self._renderer.render(text, hand, kind, style)
+    def _write(self, kind: FileKind, text: str, hand: str, style: Style | None, options: PageStyle) -> Handwritten:
+        rendering = self._renderer.render(text, hand, kind, {**(style or {}), **options})
         warn_of_losses(rendering, "use height='auto', or letter()")
         return rendering
 
