@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import hashlib
 import io
 import os
 import struct
@@ -62,6 +63,14 @@ class Handwritten:
     missing: str = ""  # characters that were replaced or skipped, because no hand has them
     milliseconds: float = field(default=0.0, compare=False)
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)  # renders it again as a PNG
+
+    @property
+    def digest(self) -> str:
+        """The first 12 hexadecimal digits of a SHA-256 hash: of a PNG's size and pixels, of any other file's bytes."""
+        if self.kind != "png":
+            return hashlib.sha256(self.data).hexdigest()[:12]
+        image = self.image().convert("RGBA")
+        return hashlib.sha256(repr(image.size).encode("ascii") + image.tobytes()).hexdigest()[:12]
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str], *, background: str | None = None) -> Path:

@@ -1,5 +1,6 @@
 """Many renderings: one for each combination of hands and options, and contact sheets of them."""
 
+import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -71,8 +72,15 @@ class ContactSheet(Handwritten):
 
     writings: Sequence[Handwritten] = field(kw_only=True, compare=False)
 
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits of a hash over the digest of each rendering; it does not depend on the labels."""
+        digests = "".join(writing.digest for writing in self.writings)
+        return hashlib.sha256(digests.encode("ascii")).hexdigest()[:12]
+
     def __repr__(self) -> str:
-        return f"<Contact sheet of {len(self.writings)}, {self.width:g} x {self.height:g}>"
+        # With the digest, because the test of the notebooks compares texts, and no pictures.
+        return f"<Contact sheet of {len(self.writings)}, {self.width:g} x {self.height:g}, {self.digest}>"
 
 
 def contact_sheet(
