@@ -172,6 +172,8 @@ def _forms_of_writer(
     forms = {}
     for letter in {**borrowed, **replaced}:
         taken = sorted(borrowed.get(letter, []), key=turn)[:MAX_BORROWED]
+        if letter.isupper() and replaced.get(letter) == "=":
+            taken = []  # a borrowed capital would reach as low as that of the font, also below the line
         own = [replaced.get(letter, "")] if replaced.get(letter) != "" else []
         drawn = [*own, *taken] if number == 0 or letter not in _FIRST_FROM_OTHERS else [*taken, *own]
         forms[letter] = tuple([*drawn, *([] if letter in replaced else changed[letter])][:MAX_FORMS])

@@ -205,6 +205,10 @@ def test_joins_and_dots_of_difficult_letters():
     assert max(cuts) <= 1, "the bowl of an o stays closed"
     (penman, [capital]), (_, [letter]) = forms_of("molly", "I"), forms_of("molly", "s")
     assert penman.meet(capital, letter, 0.9, 0.0).kern < -0.1, "a letter that is not joined stands near its capital"
+    (penman, [two, *_]), (_, [seven, *_]) = forms_of("ramona", "2"), forms_of("ramona", "7")
+    assert penman.meet(two, seven, 0.9, 0.0).kern < -0.1, "figures stand as near as letters"
+    (penman, [f, *_]), (_, [e, *_]) = forms_of("mirov", "f"), forms_of("mirov", "e")
+    assert penman.meet(f, e, 0.5, 0.0).kern < -0.05, "the bar of an f keeps no letter away"
     serifs = forms_of("larkin", "i")[1]
     assert all(sum(late > 0 for late in form.delayed) == 1 for form in serifs), "the serif of an i is no dot"
 

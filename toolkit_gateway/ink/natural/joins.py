@@ -37,8 +37,12 @@ _MIN_BOWL_LENGTH, _MAX_BOWL_GAP = 0.5, 0.17  # of a bowl: smallest length, large
 _ASCENDERS = "bdfhklt"  # with a join at the top, these would look like other letters
 _MIN_RUN, _MAX_WIDENING = 0.5, 0.18  # smallest run of a join per rise, and how far letters may move apart for it
 _MIN_SHARE_OF_GAP = 0.85  # smallest gap of two letters in other forms, as a share of the gap in the forms of the hand
-_USUAL_GAP = 0.24  # optical kerning makes a wider gap narrower
-_REMOVED_SHARE, _MAX_REMOVED = 0.7, 0.25  # of the excess over the usual gap: share, and largest length
+_WIDEST_GAP = 0.24  # a gap of two letters that is at least so wide at its narrowest needs no more
+# Optical kerning: the white between two letters is as wide as usual, at the height of small letters.
+_USUAL_WHITE = 0.55  # mean width in a hand, as a share of the width of its letters
+_MAX_EXTRA_WHITE = 0.35  # by how much white is wider than at its narrowest point: largest value that counts
+_REMOVED_SHARE, _MAX_REMOVED = 0.75, 0.4  # of the excess over the usual white: share, and largest length
+_MIN_KERNED_GAP, _BAR_OVERLAP = 0.15, 0.1  # kerning brings ink no nearer, and bars no farther over a letter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,32 +228,43 @@ class Junction(NamedTuple):
     wider: float = 0.0  # added to the distance of the letters for a join, in addition to `kern`
 
 
-def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bool, min_gap: float) -> Junction:
+def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bool, kern: float) -> Junction:
     """Return how `second` follows `first`; (dx, dy) is the distance of the two origins.
 
-    `min_gap` is the smallest gap between the ink of both if one of them is punctuation, and 0 for two letters.
+    `kern` is added to the distance if they do not overlap.
     """
-    can_join = first.has_exit and second.has_entry and not min_gap
+    can_join = first.has_exit and second.has_entry
     if joined and can_join:
         junction = _join_by_overlap(first.parts[first.delayed.count(0) - 1] - np.array([dx, dy, 0.0]), second.parts)
         if junction.joins or junction.touches:
             return junction
-    gap = float((second.left + dx - first.right).min())
-    kern = max(0.0, min_gap - gap) if min_gap else 0.0
-    if not min_gap and gap > _USUAL_GAP:
-        kern = -min(_REMOVED_SHARE * (gap - _USUAL_GAP), _MAX_REMOVED) if np.isfinite(gap) else -0.1
-    if not min_gap and not joined:
-        kern = max(kern, _missing_gap(first, second, dx))
     if joined or not can_join:
         return Junction(kern, False)
     tail = first.parts[first.delayed.count(0) - 1] - np.array([dx + kern, dy, 0.0])
     return Junction(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])
 
 
-def _missing_gap(first: Letterform, second: Letterform, dx: float) -> float:
-    """Return how much must be added between two letters so that they are about as far apart as in the hand itself."""
+def punctuation_kern(first: Letterform, second: Letterform, dx: float, min_gap: float) -> float:
+    """Return what must be added to the distance of two characters to keep their ink `min_gap` apart."""
+    return max(0.0, min_gap - float((second.left + dx - first.right).min()))
+
+
+def optical_kern(
+    first: Letterform, second: Letterform, dx: float, x_height: float, letter_width: float, joined: bool
+) -> float:
+    """Return what must be added to the distance of two letters or digits so that the white between them is usual."""
+    between = second.body_left + dx - first.body_right
+    beside = between[bands_of(np.arange(0.05, x_height, 0.1))]
+    beside = beside[np.isfinite(beside)]
+    white = float(np.minimum(beside, beside.min() + _MAX_EXTRA_WHITE).mean()) if len(beside) else 0.0
+    kern = -min(_REMOVED_SHARE * max(white - _USUAL_WHITE * letter_width, 0.0), _MAX_REMOVED)
+    gap = float((second.left + dx - first.right).min())
+    if joined or not (first.character.isalpha() and second.character.isalpha()):
+        return min(max(kern, _MIN_KERNED_GAP - gap), 0.0)
+    # Print letters are also about as far apart as in the hand itself, or an r and an n would be an m; bars may overlap.
+    kern = min(max(kern, -_BAR_OVERLAP - gap), 0.0)
     wanted = _body_gap(first.usual or first, second.usual or second, dx)
-    return _MIN_SHARE_OF_GAP * min(wanted, _USUAL_GAP) - _body_gap(first, second, dx)
+    return max(kern, _MIN_SHARE_OF_GAP * min(wanted, _WIDEST_GAP) - _body_gap(first, second, dx))
 
 
 def _body_gap(first: Letterform, second: Letterform, dx: float) -> float:

@@ -22,7 +22,7 @@ MARGIN, MARGIN_SPREAD, MARGIN_MEMORY = 0.5, 0.25, 0.7  # usual left margin, its 
 FIRST_LINE_SPREAD, MARGIN_CREEP = 0.12, 0.02  # deviation of a paragraph's first line; shift to the right in each line
 # A line ends at most so much before the right margin, although the next word would fit: the longer this word is, the
 # less a person can tell whether it fits. The second is a share of the width of the word, the third one of the line's.
-EARLY_END, EARLY_SHARE, MAX_EARLY_SHARE = 2.2, 1.2, 0.15
+EARLY_END, EARLY_SHARE, MAX_EARLY_SHARE = 2.2, 0.9, 0.12
 _CRAMMED_LETTERS = 3  # a word of so many letters is squeezed in at the end of a line
 _RESERVE = 0.15  # at the right margin, for bends of the ink that are not known yet
 _WIDER = 1.12  # a written word may be so much wider than its nominal width

@@ -13,7 +13,17 @@ import numpy as np
 from toolkit_gateway.ink.catalogue import WRITERS
 from toolkit_gateway.ink.hand import Allographs
 from toolkit_gateway.ink.natural.edits import EDITS
-from toolkit_gateway.ink.natural.joins import BAR, Junction, Letterform, bands_of, letterform_of, meet, unjoined_form
+from toolkit_gateway.ink.natural.joins import (
+    BAR,
+    Junction,
+    Letterform,
+    bands_of,
+    letterform_of,
+    meet,
+    optical_kern,
+    punctuation_kern,
+    unjoined_form,
+)
 from toolkit_gateway.ink.natural.parts import Part, parts_of
 from toolkit_gateway.ink.random_streams import Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
@@ -170,8 +180,11 @@ class Penman:
     def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Junction:
         if combining(first.character) or combining(second.character):
             return Junction(0.0, False)
-        both_letters = first.character.isalpha() and second.character.isalpha()
-        junction = meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
+        if first.character.isalnum() and second.character.isalnum():
+            kern = optical_kern(first, second, dx, self.x_height, self.letter_width, self.joined)
+        else:
+            kern = punctuation_kern(first, second, dx, self.shaper.punctuation_gap)
+        junction = meet(first, second, dx, dy, self.joined, kern)
         if first.character.islower() and second.character in _LOW_MARKS:
             # Below the end of an r, a comma would look like the lower half of a colon.
             end = first.body_right[bands_of(np.arange(0.05, self.x_height, 0.1))].max()

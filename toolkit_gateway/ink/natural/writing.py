@@ -17,8 +17,8 @@ WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
 LETTER_WIDTH, LETTER_SIZE, LETTER_RISE, LETTER_SLANT = 0.06, 0.03, 0.016, 0.03
 MIN_WORD_GAP, USUAL_EXTRA_GAP = 0.28, 0.32  # between words: smallest gap; a usual gap has at least so much more
 USUAL_LETTER_WIDTH, MIN_NARROW = 0.55, 0.65  # with narrower letters the gaps are narrower, down to this factor
-GAP_SPREAD, GAP_MEMORY = 0.32, 0.2  # gaps between words: standard deviation of their logarithm, autocorrelation
-MIN_GAP_FACTOR, MAX_GAP_FACTOR = 0.85, 1.9  # on the usual gap between words
+GAP_SPREAD, GAP_MEMORY = 0.34, 0.2  # gaps between words: standard deviation of their logarithm, autocorrelation
+MIN_GAP_FACTOR, MAX_GAP_FACTOR = 0.8, 1.5  # on the usual gap between words
 GAP_FACTOR_AFTER = {",": 1.1, ";": 1.15, ":": 1.15, ".": 1.25, "!": 1.25, "?": 1.25}
 # By how much a gap is wider at other heights than at its narrowest point: largest value that counts, usual mean.
 MAX_EXTRA_WHITE, USUAL_EXTRA_WHITE = 0.3, 0.15
