@@ -20,7 +20,7 @@ from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
 from toolkit.dweets.widgets.exploration import RULES, Exploration, HistorySource, View, fields_of
-from toolkit.dweets.widgets.tables import ResultTables, saved_tables
+from toolkit.dweets.widgets.tables import ResultTables, RowsTable, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
 from toolkit.system.nearest_name import missing_names
@@ -29,10 +29,13 @@ from toolkit.widgets.base import (
     ServiceWidget,
     button,
     check_box,
+    column,
     copy_button,
     in_turn,
+    line,
+    make,
     row,
-    sized,
+    set_visible,
     text_field,
 )
 
@@ -147,6 +150,11 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         )
 
     @property
+    def rows(self) -> RowsTable:
+        """The table of rows, with the controls that filter, sort and turn pages."""
+        return self._tables.rows
+
+    @property
     def _threshold(self) -> float | None:
         if not self.mark_outliers.value:
             return math.inf
@@ -173,13 +181,13 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
         rules = RULES if rule in RULES.values() else {**RULES, rule: rule}
         self.things, self.fields = CheckList("Things"), CheckList("Fields")
-        self.time = sized(ipywidgets.Dropdown(description="Time axis"), label=_LABEL, tip="What is on the time axis")
+        self.time = make(ipywidgets.Dropdown, "Time axis", label=_LABEL, tip="What is on the time axis")
         day_words = "A day (UTC) such as 2026-01-31, instead of the last 500 dweets"
         self.day = text_field("Stored day", "else the last 500", day, label=_LABEL, tip=day_words)
-        interval = ipywidgets.Dropdown(description="Resample", options=rules, value=rule)
-        self.rule = sized(interval, label=_LABEL, tip="Put the numbers on a regular axis")
-        shown = ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how)
-        self.how = sized(shown, label=_LABEL, tip="What is shown of each interval; choose one under Resample first")
+        words = "Put the numbers on a regular axis"
+        self.rule = make(ipywidgets.Dropdown, "Resample", label=_LABEL, tip=words, options=rules, value=rule)
+        words = "What is shown of each interval; choose one under Resample first"
+        self.how = make(ipywidgets.Dropdown, "Show the", label=_LABEL, tip=words, options=AGGREGATIONS, value=how)
         self.reload_button = button("Reload", "refresh", "Read the things again", lambda: self._reload(asked=True))
         self.mark_gaps = check_box("Gaps", width="6em", tip="Shade where nothing came")
         self.gap_factor = _factor(
@@ -204,7 +212,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em", tip=words)
         self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em", tip=words)
         self._tables = ResultTables(self._attempt)
-        self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
+        self.shown_table, self.table = self._tables.chosen, self._tables.pane
         words = "The end of the name, .csv or .parquet, says what it will be"
         self.file = text_field("File", "", "history.csv", width="13em", label="2.5em", tip=words)
         words = "Let the browser download what is shown"
@@ -215,14 +223,13 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self.copy_button.on_click(lambda _button: self.shown_table.set_trait("value", "Code"))
 
     def _lay_out(self) -> None:
-        for control in (self.day, self.reload_button):
-            control.layout.display = None if self._source.is_live else "none"
-        gaps = ipywidgets.HBox((self.mark_gaps, self.gap_factor))
-        outliers = ipywidgets.HBox((self.mark_outliers, self.threshold))
+        for part in (self.day, self.reload_button):
+            set_visible(part, self._source.is_live)
+        gaps, outliers = line(self.mark_gaps, self.gap_factor), line(self.mark_outliers, self.threshold)
         choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers, self.mark_shifts)
-        controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
+        controls = column(*choices, self.day, self.reload_button)
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
-        results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
+        results = column(self.chart, row(self.start, self.end), self.status, self._tables, files)
         self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
     def _observe_controls(self) -> None:
@@ -242,7 +249,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         is_open_choice = self._given_things is None and self._source.is_live
         names = self._source.names() if self._given_things is None else self._given_things
         still_there = [name for name in self.things.value if name in names]
-        self.things.layout.display = None if names or self._source.is_live else "none"  # a frame of one thing
+        set_visible(self.things, bool(names) or self._source.is_live)  # not of a frame of one thing
         with self._without_exploring():
             self.things.options = tuple(names)
             self.things.value = tuple(still_there or (names[:1] if is_open_choice else names))
@@ -395,5 +402,5 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
 
 
 def _factor(what: str, value: float, minimum: float, tip: str) -> ipywidgets.Widget:
-    number = ipywidgets.BoundedFloatText(value, min=minimum, max=1e6, step=0.5, description=f"beyond {what} x")
-    return sized(number, "13.5em", label="9em", tip=tip)
+    traits = {"value": value, "min": minimum, "max": 1e6, "step": 0.5, "label": "9em"}
+    return make(ipywidgets.BoundedFloatText, f"beyond {what} x", "13.5em", tip=tip, **traits)

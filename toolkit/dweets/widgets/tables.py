@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import ipywidgets
@@ -17,7 +18,18 @@ import pandas as pd
 from toolkit.charts.look import readable
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
-from toolkit.widgets.base import button, code_html, html_line, html_pane, row, scrolled, sized, text_field
+from toolkit.widgets.base import (
+    button,
+    code_html,
+    html_line,
+    html_pane,
+    make,
+    row,
+    scrolled,
+    shared,
+    text_field,
+    toggle_buttons,
+)
 
 #: Runs the action of a control, and shows its error.
 Attempt = Callable[[Callable[[], None]], None]
@@ -44,11 +56,20 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
     """The findings of a view as one of several tables; `chosen` is the control that chooses the table."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self.chosen = ipywidgets.ToggleButtons(options=list(_TABLE_TOOLTIPS), tooltips=list(_TABLE_TOOLTIPS.values()))
-        self.chosen.style.button_width = "auto"
-        self.rows, self.pane = RowsTable(attempt), html_pane()
+        self._attempt = attempt
+        self.chosen, self.pane = toggle_buttons(_TABLE_TOOLTIPS), html_pane()
         self.chosen.observe(lambda _change: attempt(self._show), "value")
-        super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
+        super().__init__((self.chosen, self.pane), layout=shared(ipywidgets.Layout, width="100%"))
+
+    @cached_property
+    def rows(self) -> RowsTable:
+        """Its controls are made when somebody wants to see rows."""
+        return RowsTable(self._attempt)
+
+    @property
+    def parts(self) -> list[ipywidgets.Widget]:
+        """All parts, of which `children` are shown."""
+        return [self.chosen, self.pane, *([self.rows] if "rows" in vars(self) else [])]
 
     def show(self, findings: Findings, code: str) -> None:
         """Show new findings, and the code that computes them."""
@@ -57,8 +78,7 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
 
     def _show(self) -> None:
         name = self.chosen.value
-        self.rows.layout.display = None if name == "Rows" else "none"
-        self.pane.layout.display = "none" if name == "Rows" else None
+        self.children = self.chosen, self.rows if name == "Rows" else self.pane
         if name == "Rows":
             self.rows.show(self._findings.frame)
         elif name == "Code":
@@ -75,16 +95,16 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         words = "A comparison with a column, or a word in a text; empty shows all rows"
         self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em", tip=words)
         words = "The column by which the rows are sorted"
-        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em", tip=words)
-        self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
-        self.descending.layout.width = "3em"
+        self.sort = make(ipywidgets.Dropdown, "Sort by", "12em", label="3.8em", tip=words)
+        words = "The greatest first"
+        self.descending = make(ipywidgets.ToggleButton, "", "3em", icon="sort-amount-desc", tip=words)
         self.before = button("‹", "", "The rows before", lambda: attempt(lambda: self._show_page(self.page - 1)))
         self.after = button("›", "", "The rows after", lambda: attempt(lambda: self._show_page(self.page + 1)))
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
             control.observe(lambda _change: attempt(lambda: self._show_page(0)), "value")
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
-        super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
+        super().__init__((controls, self.table), layout=shared(ipywidgets.Layout, width="100%"))
 
     def show(self, frame: pd.DataFrame) -> None:
         """Show another frame, sorted by the same column as before, or by its index if it has no such column."""

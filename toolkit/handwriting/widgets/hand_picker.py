@@ -15,7 +15,7 @@ from toolkit.errors import ToolkitError
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
 from toolkit.handwriting.client.style import PageStyle
 from toolkit.handwriting.wire import RATINGS
-from toolkit.widgets.base import html_line, row, sized
+from toolkit.widgets.base import html_line, make, row, shared
 
 _SNIPPET_LENGTH, _MAX_WORD_LENGTH = 14, 24  # characters; a longer first word is shown up to the second limit
 _PICTURE_STYLE = PageStyle(handwriting_size=20, width="auto", random_seed=1)
@@ -33,7 +33,7 @@ class HandWall(anywidget.AnyWidget):
     is_open = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, render: Callable[[str, str], bytes]) -> None:
-        super().__init__()
+        super().__init__(layout=shared(ipywidgets.Layout))
         self._render = render
         self.on_msg(self._send_pictures)
 
@@ -61,14 +61,13 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
     ) -> None:
         self._client = client
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
-        name = ipywidgets.Combobox(description="Hand", continuous_update=False)
-        self.name = sized(name, "14em", label="3em", tip="Type a title, or choose a picture")
-        self.all = ipywidgets.ToggleButton(description="All hands", icon="th", tooltip="Show all hands at once")
-        self.all.layout.width = "auto"
+        traits = {"label": "3em", "continuous_update": False}
+        self.name = make(ipywidgets.Combobox, "Hand", "14em", tip="Type a title, or choose a picture", **traits)
+        self.all = make(ipywidgets.ToggleButton, "All hands", icon="th", tip="Show all hands at once")
         self.ratings = html_line()
         self.wall = HandWall(self._snippet_png)
         head = row(self.name, self.all, self.ratings)
-        super().__init__((head, self.wall), layout=ipywidgets.Layout(overflow="visible", width="100%"))
+        super().__init__((head, self.wall), layout=shared(ipywidgets.Layout, overflow="visible", width="100%"))
         self.handwriting = self.wall.chosen = handwriting
         traitlets.link((self, "handwriting"), (self.wall, "chosen"))
         ipywidgets.dlink((self.all, "value"), (self.wall, "is_open"))
