@@ -19,11 +19,10 @@ from toolkit.charts.chart import Chart
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
-from toolkit.dweets.widgets.exploration import RULES, Exploration, HistorySource, View, fields_of
-from toolkit.dweets.widgets.tables import ResultTables, RowsTable, saved_tables
+from toolkit.dweets.widgets.exploration import RULES, Exploration, HistorySource, View, check_existing, fields_of
+from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
-from toolkit.system.nearest_name import missing_names
 from toolkit.widgets.base import (
     CheckList,
     ServiceWidget,
@@ -96,11 +95,11 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
     [11.5, 35.5]
     """
 
-    frame = traitlets.Instance(pd.DataFrame)
-    statistics = traitlets.Instance(pd.DataFrame)
-    gaps = traitlets.Instance(pd.DataFrame)
-    outliers = traitlets.Instance(pd.DataFrame)
-    shifts = traitlets.Instance(pd.DataFrame)
+    frame = traitlets.Instance(pd.DataFrame, ())
+    statistics = traitlets.Instance(pd.DataFrame, ())
+    gaps = traitlets.Instance(pd.DataFrame, ())
+    outliers = traitlets.Instance(pd.DataFrame, ())
+    shifts = traitlets.Instance(pd.DataFrame, ())
 
     def __init__(
         self,
@@ -129,12 +128,14 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self._lay_out()
         self._exploration = Exploration(pd.DataFrame())
         self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of its history
-        self._show_view()
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
-            if not self._exploration.history.empty:
-                self._check_first_choices(fields, time)
+            if not self._exploration.history.empty:  # later choices come from the lists
+                check_existing("the history does not have", fields or (), self.fields.options)
+                check_existing("no times are in", [] if time is None else [time], self.time.options)
+        if self._drawn is None:  # nothing was read: the status says why
+            self._draw_view()
         self._observe_controls()
 
     @property
@@ -148,11 +149,6 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             shifts=self.mark_shifts.value,
             tz=self._tz,
         )
-
-    @property
-    def rows(self) -> RowsTable:
-        """The table of rows, with the controls that filter, sort and turn pages."""
-        return self._tables.rows
 
     @property
     def _threshold(self) -> float | None:
@@ -212,7 +208,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em", tip=words)
         self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em", tip=words)
         self._tables = ResultTables(self._attempt)
-        self.shown_table, self.table = self._tables.chosen, self._tables.pane
+        self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
         words = "The end of the name, .csv or .parquet, says what it will be"
         self.file = text_field("File", "", "history.csv", width="13em", label="2.5em", tip=words)
         words = "Let the browser download what is shown"
@@ -260,29 +256,20 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not even_if_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
-        history, self._loaded = self._source.read(things, day), (things, day)
-        self._exploration = Exploration(history)
-        self._drawn = None
+        history = self._source.read(things, day)
+        times, columns = time_columns(history), fields_of(history)
+        if not (times or history.empty):
+            raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
+        self._exploration, self._loaded, self._drawn = Exploration(history), (things, day), None
         if history.empty:
             self._show_view()  # the choices stay, for a later reload
             return
-        times, columns = time_columns(history), fields_of(history)
-        if not times:
-            raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
         chosen = tuple(name for name in fields or () if name in columns)
         with self._without_exploring():
             self.time.options, self.fields.options = times, tuple(columns)
             self.time.value = time if time in times else times[0]
             self.fields.value = chosen or tuple(columns[:1])
         self._show_view()
-
-    def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
-        """Raise InvalidArgument if `fields` or `time` do not exist; later choices come from the lists."""
-        asked, known = fields or (), self.fields.options
-        if missing := [name for name in asked if name not in known]:
-            raise InvalidArgument(missing_names("the history does not have", "field", missing, len(asked), known))
-        if time is not None and time != self.time.value:
-            raise InvalidArgument(missing_names("no times are in", "field", [time], 1, list(self.time.options)))
 
     @in_turn
     def _reload(self, *, asked: bool = False) -> None:
@@ -314,9 +301,15 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             self._show_view(zoomed=True)
 
     def _show_view(self, *, zoomed: bool = False) -> None:
+        self.say(self._draw_view(zoomed=zoomed))
+
+    def _draw_view(self, *, zoomed: bool = False) -> str:
+        """Show the findings of the current choices, and return a sentence about them."""
         self._findings = findings = self._exploration.findings(self.view)
         with self.hold_trait_notifications():
-            self.frame, self.statistics, self.gaps, self.outliers, self.shifts = findings[:5]
+            for name in ("frame", "statistics", "gaps", "outliers", "shifts"):
+                if getattr(self, name) is not getattr(findings, name):  # traitlets would compare all of their values
+                    self.set_trait(name, getattr(findings, name))
         if self._is_threshold_automatic:
             with self._without_exploring():
                 self.threshold.value = findings.threshold
@@ -330,7 +323,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             with self._without_exploring():
                 self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
-        self.say(sentence)
+        return sentence
 
     @in_turn
     def _attempt(self, work: Callable[[], None]) -> None:

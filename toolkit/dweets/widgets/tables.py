@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import ipywidgets
@@ -56,20 +55,11 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
     """The findings of a view as one of several tables; `chosen` is the control that chooses the table."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        self.chosen, self.pane = toggle_buttons(_TABLE_TOOLTIPS), html_pane()
+        self._shown: pd.DataFrame | None = None  # as a table in the pane
+        self.chosen, self.pane, self.rows = toggle_buttons(_TABLE_TOOLTIPS), html_pane(), RowsTable(attempt)
+        self.parts = [self.chosen, self.pane, self.rows]
         self.chosen.observe(lambda _change: attempt(self._show), "value")
         super().__init__((self.chosen, self.pane), layout=shared(ipywidgets.Layout, width="100%"))
-
-    @cached_property
-    def rows(self) -> RowsTable:
-        """Its controls are made when somebody wants to see rows."""
-        return RowsTable(self._attempt)
-
-    @property
-    def parts(self) -> list[ipywidgets.Widget]:
-        """All parts, of which `children` are shown."""
-        return [self.chosen, self.pane, *([self.rows] if "rows" in vars(self) else [])]
 
     def show(self, findings: Findings, code: str) -> None:
         """Show new findings, and the code that computes them."""
@@ -77,13 +67,14 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         self._show()
 
     def _show(self) -> None:
-        name = self.chosen.value
+        name, before = self.chosen.value, self._shown
         self.children = self.chosen, self.rows if name == "Rows" else self.pane
+        self._shown = getattr(self._findings, name.lower(), None)
         if name == "Rows":
             self.rows.show(self._findings.frame)
         elif name == "Code":
             self.pane.value = code_html(self._code)
-        else:
+        elif self._shown is not before:
             self.pane.value = scrolled(_table_html(_result_tables(self._findings)[name]), caption=name)
 
 
