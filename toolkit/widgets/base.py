@@ -6,7 +6,7 @@ in ``base.css``. JupyterLab may call widgets from two threads; `working` and `in
 
 import base64
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from html import escape
@@ -156,7 +156,7 @@ def _close_parts(widget: ipywidgets.Widget) -> None:
 
     A widget that does not show all of its parts at a time has them all as ``parts``.
     """
-    parts = getattr(widget, "parts", None) or getattr(widget, "children", ())
+    parts: Iterable[Any] = getattr(widget, "parts", None) or getattr(widget, "children", ())
     for part in (*parts, getattr(widget, "layout", None), getattr(widget, "style", None)):
         if isinstance(part, ipywidgets.Widget) and part not in _looks.values():
             _close_parts(part)
@@ -311,14 +311,14 @@ def slider(
 ) -> ipywidgets.Widget:
     """Return a slider as wide as its column, under its description; for whole numbers if `step` is an int."""
     kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
-    traits = {"value": value, "min": least, "max": most, "step": step}
+    traits: dict[str, Any] = {"value": value, "min": least, "max": most, "step": step}
     traits |= {"readout_format": readout} if readout else {}
     return make(kind, description, label="100%", height="auto", tip=tooltip, **traits).add_class("toolkit-stacked")
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
     """Return a text field whose value changes on Enter or when the field loses focus; `size` goes to `make`."""
-    traits = {"value": value, "placeholder": placeholder, "continuous_update": False}
+    traits: dict[str, Any] = {"value": value, "placeholder": placeholder, "continuous_update": False}
     return make(ipywidgets.Text, description, **size, **traits)
 
 

@@ -395,5 +395,5 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
 
 
 def _factor(what: str, value: float, minimum: float, tip: str) -> ipywidgets.Widget:
-    traits = {"value": value, "min": minimum, "max": 1e6, "step": 0.5, "label": "9em"}
+    traits: dict[str, Any] = {"value": value, "min": minimum, "max": 1e6, "step": 0.5, "label": "9em"}
     return make(ipywidgets.BoundedFloatText, f"beyond {what} x", "13.5em", tip=tip, **traits)

@@ -61,8 +61,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
     ) -> None:
         self._client = client
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
-        traits = {"label": "3em", "continuous_update": False}
-        self.name = make(ipywidgets.Combobox, "Hand", "14em", tip="Type a title, or choose a picture", **traits)
+        tip = "Type a title, or choose a picture"
+        self.name = make(ipywidgets.Combobox, "Hand", "14em", label="3em", tip=tip, continuous_update=False)
         self.all = make(ipywidgets.ToggleButton, "All hands", icon="th", tip="Show all hands at once")
         self.ratings = html_line()
         self.wall = HandWall(self._snippet_png)

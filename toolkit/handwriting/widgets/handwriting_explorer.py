@@ -122,8 +122,8 @@ class HandwritingExplorer(ServiceWidget):
         self.fit.observe(lambda _: self._attempt(self._show), "value")
 
     def _make_controls(self, text: str, handwriting: str) -> None:
-        traits = {"value": text, "placeholder": "Write something", "height": "9em"}
-        self.text = make(ipywidgets.Textarea, tip="The text; Enter begins a line", **traits)
+        words = "The text; Enter begins a line"
+        self.text = make(ipywidgets.Textarea, height="9em", tip=words, value=text, placeholder="Write something")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
         self.kind = toggle_buttons({}, width="auto")

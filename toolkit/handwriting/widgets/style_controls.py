@@ -54,8 +54,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.line_variance = slider("Line variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.12")
         self.word_variance = slider("Word variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.3")
         tip = "The same seed gives the same writing, in every kind of file"
-        seeds = {"value": 1, "min": 1, "max": 2**53}
-        self.seed = make(ipywidgets.BoundedIntText, "Seed", label=_LABEL_WIDTH, tip=tip, **seeds)
+        self.seed = make(ipywidgets.BoundedIntText, "Seed", label=_LABEL_WIDTH, tip=tip, value=1, min=1, max=2**53)
         self.missing = _dropdown("Missing", MISSING_CHOICES, "What happens to characters that no hand has")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
@@ -72,12 +71,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.padding = slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least this far from the edges")
 
         tip = "The name of a colour, or #1b3a8a, or for print cyan, magenta, yellow and black from 0 to 1"
-        names = {"placeholder": "navy or (1, 0.5, 0, 0.2)", "options": tuple(ImageColor.colormap)}
+        names: dict[str, Any] = {"placeholder": "navy or (1, 0.5, 0, 0.2)", "options": tuple(ImageColor.colormap)}
         self.inks = make(ipywidgets.Combobox, "Ink", label=_LABEL_WIDTH, tip=tip, continuous_update=False, **names)
         tip = "The colour if the field above is empty"
         # Concise: without the text field of the picker, which ignores Enter in JupyterLab.
-        picker = {"value": "#000000", "concise": True}
-        self.colour = make(ipywidgets.ColorPicker, "or choose", label=_LABEL_WIDTH, tip=tip, **picker)
+        self.colour = make(
+            ipywidgets.ColorPicker, "or choose", label=_LABEL_WIDTH, tip=tip, value="#000000", concise=True
+        )
         self.pen = _dropdown("Pen", PENS, "The kind of pen; except with plain, the ink varies with speed and pressure")
         self.paper = _dropdown("Paper", PAPERS, "The background; none is transparent")
         tip = "Forms of letters, joins, gaps, margins and the slope of lines"

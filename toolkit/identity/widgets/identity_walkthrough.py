@@ -205,9 +205,8 @@ class IdentityWalkthrough(ServiceWidget):
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
-        traits = {"placeholder": "the owner answers", "continuous_update": False}
-        tip = "Sent with step 5; empty sends the right answer"
-        self.answer = make(ipywidgets.Password, "Answer", "17em", tip=tip, **traits)
+        tip, words = "Sent with step 5; empty sends the right answer", "the owner answers"
+        self.answer = make(ipywidgets.Password, "Answer", "17em", tip=tip, placeholder=words, continuous_update=False)
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
         tip = "What an attacker tries, and the rule that refuses it"
         self.attack = make(ipywidgets.Dropdown, "Attack", "27em", tip=tip, options=titles)

@@ -4,7 +4,7 @@ The page is drawn as one channel of brightness; a palette maps brightness to the
 """
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -116,7 +116,7 @@ def _texture(strength: float) -> Grey:
     soft = np.repeat(np.repeat(grain_tile()[: TILE_PX // 8, : TILE_PX // 8], 8, 0), 8, 1)
     for _ in range(2):  # the mean of 13 neighbours, down and across
         wide = np.concatenate([soft[-6:], soft, soft[:6]])
-        soft = (sum(wide[n : n + TILE_PX] for n in range(12, -1, -1)) / 13).T
+        soft = (reduce(np.add, (wide[n : n + TILE_PX] for n in range(12, -1, -1))) / 13).T
     texture += (0.2 if coarse else 0.3) * strength * soft
     if coarse:
         texture += 0.8 * strength * _fibres()
