@@ -6,7 +6,7 @@ in ``base.css``. JupyterLab may call widgets from two threads; `working` and `in
 
 import base64
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from html import escape
@@ -156,7 +156,7 @@ def _close_parts(widget: ipywidgets.Widget) -> None:
 
     A widget that does not show all of its parts at a time has them all as ``parts``.
     """
-    parts: Iterable[Any] = getattr(widget, "parts", None) or getattr(widget, "children", ())
+    parts: Any = getattr(widget, "parts", None) or getattr(widget, "children", ())
     for part in (*parts, getattr(widget, "layout", None), getattr(widget, "style", None)):
         if isinstance(part, ipywidgets.Widget) and part not in _looks.values():
             _close_parts(part)
