@@ -472,6 +472,7 @@ def test_rerunning_a_cell_closes_its_widget(monkeypatch: pytest.MonkeyPatch) -> 
     assert first.comm is not None, "of the same run of the cell"
     latest = runs("run 2")
     assert first.comm is None
+    assert latest.rows.filter.layout.comm is not None, "the two share it"
     latest.close()
     assert set(_instances) <= kept, "ipywidgets keeps nothing of them"
 

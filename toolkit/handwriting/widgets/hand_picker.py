@@ -1,7 +1,7 @@
 """Choose a hand by its title, or from a wall of small pictures: the beginning of the text in each hand."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -80,14 +80,7 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.name.options = tuple(self._listing["title"])
         renderer = renderer_of(self._client)
         self.handwriting = renderer.titles[renderer.id_of(self.handwriting)]
-        self.wall.hands = [
-            {
-                "title": hand["title"],
-                "hint": _ratings_of(hand)[0],
-                "tip": "\n".join([f"Write with {hand['title']}", *_ratings_of(hand)]),
-            }
-            for _, hand in self._listing.iterrows()
-        ]
+        self.wall.hands = [_card_of(hand) for hand in self._listing.to_dict("records")]
         self._show_chosen()
 
     def show_text(self, text: str) -> None:
@@ -99,13 +92,18 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         chosen = self._listing[self._listing["title"].str.casefold() == self.handwriting.casefold()]
         if len(chosen):
             self.name.value = chosen["title"].iloc[0]
-        ratings_text = ", ".join(_ratings_of(chosen.iloc[0])) if len(chosen) else ""
+        ratings_text = ", ".join(_ratings_of(chosen.iloc[0].to_dict())) if len(chosen) else ""
         self.ratings.value = f'<span class="toolkit-hint">{escape(ratings_text)}</span>'
 
     def _snippet_png(self, snippet: str, title: str) -> bytes:
         return renderer_of(self._client).render(snippet, title, "png", _PICTURE_STYLE).data
 
 
-def _ratings_of(hand: pd.Series) -> list[str]:
+def _card_of(hand: Mapping[Hashable, Any]) -> dict[str, str]:
+    ratings = _ratings_of(hand)
+    return {"title": hand["title"], "hint": ratings[0], "tip": "\n".join([f"Write with {hand['title']}", *ratings])}
+
+
+def _ratings_of(hand: Mapping[Hashable, Any]) -> list[str]:
     """Return the ratings of a hand as texts such as ``neatness 1512``; 1400 is the mean."""
     return [f"{name.removeprefix('rating_').replace('_', ' ')} {hand[name]}" for name in RATINGS]
