@@ -6,6 +6,7 @@ editor to editor: views and states of widgets, metadata of the run, the order of
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,8 @@ _COLLAPSED = {"hide-cell", "remove-cell"}
 
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+#: Where a warning came from: a file of the kernel, whose name differs from run to run.
+_PLACE_OF_WARNING = re.compile(r"\S*ipykernel_\d+\S*:\d+: ")
 
 
 def drop_views(notebook: NotebookNode) -> None:
@@ -39,6 +42,9 @@ def stripped(text: str) -> str:
     drop_views(notebook)
     notebook.metadata = nbformat.from_dict(_METADATA)
     for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                output.text = _PLACE_OF_WARNING.sub("", output.text)
         cell.metadata = nbformat.from_dict(_metadata_of(cell.metadata.get("tags", [])))
     return str(nbformat.writes(notebook, version=4)) + "\n"
 

@@ -22,7 +22,7 @@ CACHE_BYTES = 64 * 1024 * 1024
 # The most reads of several dweets at the same time: each of them may hold some megabytes.
 READS_AT_ONCE = 4
 # The first batch of a read has at most 2 dweets, and each later one at most twice the one before, up to this number.
-DWEETS_PER_BATCH = 128
+DWEETS_PER_BATCH = 256
 #: A batch has at most this many bytes, unless its only dweet is larger.
 BATCH_BYTES = 256 * 1024
 

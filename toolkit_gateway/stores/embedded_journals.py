@@ -167,7 +167,8 @@ class EmbeddedJournals:
             entries = self._last(name, min(count, _MAX_ENTRIES_ON_LOOP), below)
             if count <= _MAX_ENTRIES_ON_LOOP or len(entries) < _MAX_ENTRIES_ON_LOOP:
                 return entries
-            below = entries[-1].sequence + 1  # another batch may begin before the thread reads
+            older = lambda: self._last(name, count - len(entries), entries[0].sequence)  # noqa: E731
+            return await self._database.run_in_reader(older) + entries
         return await self._database.run_in_reader(lambda: self._last(name, count, below))
 
     async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
