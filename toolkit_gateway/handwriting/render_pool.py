@@ -5,12 +5,13 @@ import logging
 import threading
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias, cast
+from typing import cast
 
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceFailure
 from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 from toolkit_gateway.fair_queue import FairQueue, QueueFull
 from toolkit_gateway.handwriting import refusals
+from toolkit_gateway.handwriting.render_job import Job, Outcome
 from toolkit_gateway.ink.parameters import Parameters, Rendering
 
 log = logging.getLogger("toolkit_gateway.handwriting")
@@ -24,13 +25,6 @@ _RETRY_SECONDS = 2.0
 _CACHE_BYTES = 128 * 1024 * 1024
 # A process has this time to finish a cancelled job before it is killed; a new process takes as long to start.
 _GRACE_SECONDS = 1.0
-
-#: The parameters, whether only to check the characters, and the limit of CPU time in seconds.
-Job: TypeAlias = tuple[Parameters, bool, float]
-
-
-#: A rendering, or the problems of the parameters, or (after a bug) the exception type and the line of code.
-Outcome: TypeAlias = Rendering | tuple[Problem, ...] | str
 
 
 class RenderPool:

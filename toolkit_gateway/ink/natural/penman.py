@@ -111,7 +111,7 @@ class Penman:
         self.joined = shaper.measures.joined
         self.slant = shaper.writer.slant + (shaper.measures.slant or 0.0)
         self.habits = shaper.habits
-        chosen = allographs or shaper.hands[0].allographs
+        chosen = allographs or shaper.hand.allographs
         number = WRITER_NAMES.index(shaper.writer.name)
         self._names, self._clear_joins = chosen.forms[number], chosen.joins[number]
         x_height = self._height_of("x")
