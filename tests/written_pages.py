@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.handwriting.handwritten import Handwritten
 from toolkit_gateway.ink.catalogue import Handwriting, catalogue
 from toolkit_gateway.ink.page import Page
-from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.parameters import Parameters, Rendering
 from toolkit_gateway.ink.renderer import render, write_pages
 
 LETTER = (
@@ -53,11 +52,11 @@ def page_of(winters: Handwriting) -> Callable[..., Page]:
     return page
 
 
-def written(hand: Handwriting, text: str, kind: str, seed: int = 7, **parameters: Any) -> Handwritten:
+def written(hand: Handwriting, text: str, kind: str, seed: int = 7, **parameters: Any) -> Rendering:
     return render(Parameters(hand, kind, text, random_seed=seed, **parameters))
 
 
-def pixels(rendering: Handwritten) -> np.ndarray:
+def pixels(rendering: Rendering) -> np.ndarray:
     """RGBA of a PNG, shape (height, width, 4)."""
     return np.asarray(Image.open(io.BytesIO(rendering.data)))
 

@@ -173,7 +173,7 @@ def test_sliders_and_typed_text_change_the_picture(explorer: Page) -> None:
 def test_a_mistake_shows_a_sentence_not_a_traceback(explorer: Page) -> None:
     explorer.get_by_placeholder("Write something").fill("नमस्ते")
     alert = explorer.get_by_role("alert")
-    alert.filter(has_text="Molly cannot write न म").wait_for()
+    alert.filter(has_text="cannot write: 'न' 'म'").wait_for()
     explorer.locator(".toolkit-wrong textarea").wait_for()
     expect(explorer.locator(".toolkit-earlier .toolkit-sheets")).to_have_css("opacity", "0.3")
     expect(explorer.locator(".jp-OutputArea-output[data-mime-type*='stderr']")).to_have_count(0)

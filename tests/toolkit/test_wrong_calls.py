@@ -98,10 +98,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "on hours": (lambda w: FRAME.dweets.on("celsius", unit="h"), "unit is 's' or 'ms'"),
     "plot on a figure": (lambda w: FRAME.dweets.plot(ax="here"), "ax is a matplotlib Axes or None, not a str"),
     "a seed below 0": (lambda w: w.hands.png("Hi", "Molly", random_seed=-1), "random_seed is 0 or above"),
-    "ratings in a number": (
-        lambda w: w.hands.available(rating_neatness=1500),
-        "rating_neatness is a pair or None, not an int",
-    ),
+    "a page in a number": (lambda w: w.hands.letter("Hi", "Molly", page=5), "page is a str or a pair, not an int"),
     "two margins": (
         lambda w: w.hands.png("Hi", "Molly", margin=(1, 2)),
         "margin is a number or a str or 4 values or None",
@@ -167,7 +164,7 @@ RIGHT: dict[str, Callable[[World], object]] = {
     "speed of numpy": lambda w: w.dweets.replay("roof", FRAME.head(0), speed=np.float32(5)).wait(60),
     "a path": lambda w: toolkit.Archive(Path(w.archive.folder)),
     "fields of an index": lambda w: FRAME.dweets.statistics(FRAME.columns),
-    "a rating pair as list": lambda w: w.hands.available(rating_neatness=[1450, None]),
+    "a page as list": lambda w: w.hands.letter("Hi", "Molly", page=["8cm", "12cm"], random_seed=7),
     "a width of numpy": lambda w: w.hands.png("Hi", "Molly", width=np.int64(100), random_seed=np.int64(7)),
     "titles in an array": lambda w: w.hands.sweep("Hi", np.array(["Molly"]), random_seed=7, progress=False),
 }

@@ -117,8 +117,16 @@ class Chart(anywidget.AnyWidget):
         is_thinned = sum(len(line.values) for line in figure.lines) > _MOST_POINTS
         # 3, because `thinned` leaves a line of up to three values per piece as it is.
         pieces = _MOST_POINTS // 3 // max(1, len(figure.lines)) if is_thinned else None
-        lines = [line.message(pieces, _packed_times, np.ndarray.tobytes) for line in figure.lines]
-        self._data = figure.message() | {"lines": lines, "empty": empty, "isThinned": is_thinned}
+        axes: list[bytes] = []  # lines that have the same times share them
+
+        def place_of(times: "pd.Index[Any]") -> int:
+            packed = seconds_of(times).tobytes()
+            if packed not in axes:
+                axes.append(packed)
+            return axes.index(packed)
+
+        lines = [line.message(pieces, place_of, np.ndarray.tobytes) for line in figure.lines]
+        self._data = figure.message() | {"axes": axes, "lines": lines, "empty": empty, "isThinned": is_thinned}
 
     @traitlets.validate("visible_range")
     def _checked_range(self, proposal: Any) -> TimeRange | None:  # noqa: ANN401
@@ -219,7 +227,3 @@ class Chart(anywidget.AnyWidget):
         encoded = base64.b64encode(picture).decode("ascii")
         shown = {"text/html": self.saved_html(picture), "image/png": encoded, "text/plain": repr(self)}
         return data | shown, metadata
-
-
-def _packed_times(times: "pd.Index[Any]") -> bytes:
-    return seconds_of(times).tobytes()

@@ -95,7 +95,7 @@ def _packed_module() -> tuple[str, str]:
 
 
 def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
 
 
 def _hash(text: str) -> str:

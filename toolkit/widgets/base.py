@@ -6,7 +6,7 @@ in ``base.css``. JupyterLab may call widgets from two threads; `working` and `in
 
 import base64
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from html import escape
@@ -20,8 +20,6 @@ import traitlets
 from toolkit.argument_checks import described
 from toolkit.errors import InvalidArgument, ServiceError, ToolkitError, Unreachable
 from toolkit.widgets.cell_runs import close_earlier
-
-_STYLES = Path(__file__).with_suffix(".css").read_text("utf-8")
 
 _Parameters = ParamSpec("_Parameters")
 _ResultT = TypeVar("_ResultT")
@@ -42,9 +40,13 @@ def in_turn(method: Callable[_Parameters, _ResultT]) -> Callable[_Parameters, _R
 
 
 class Browser(anywidget.AnyWidget):
-    """Lets the browsers that show a widget download a file or copy a text; it is invisible itself."""
+    """Lets the browsers that show a widget download a file or copy a text; it is invisible itself.
+
+    Its style sheet is that of all widgets: a browser loads it before it shows the first one.
+    """
 
     _esm = Path(__file__).with_name("browser.js")
+    _css = Path(__file__).with_suffix(".css")
 
     def download(self, name: str, content: bytes) -> None:
         self.send({"name": name}, [content])
@@ -69,15 +71,14 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         super().__init__(layout=ipywidgets.Layout(width="100%", overflow="visible"))
         self.add_class("toolkit-widget")
         # Screen readers read the status aloud, so values that change many times a second are not shown here.
-        self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
-        self._sheet = ipywidgets.HTML(f"<style>{_STYLES}</style>", layout=ipywidgets.Layout(display="none"))
+        self.status = html_pane(margin="4px 2px")
         #: Downloads files and copies texts.
-        self.browser = Browser(layout=ipywidgets.Layout(display="none"))
+        self.browser = Browser(layout=shared(ipywidgets.Layout, display="none"))
         close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
         """Set the parts of the widget; one of them must contain the status line."""
-        self.children = (self._sheet, self.browser, *parts)
+        self.children = (self.browser, *parts)
 
     def beside(self, *columns: ipywidgets.Widget) -> ipywidgets.Widget:
         """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, if there is room."""
@@ -151,9 +152,13 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _close_parts(widget: ipywidgets.Widget) -> None:
-    """Close all parts of a widget: ipywidgets keeps each part in memory until it is closed."""
-    for part in (*getattr(widget, "children", ()), getattr(widget, "layout", None), getattr(widget, "style", None)):
-        if isinstance(part, ipywidgets.Widget):
+    """Close all parts of a widget: ipywidgets keeps each part in memory until it is closed.
+
+    A widget that does not show all of its parts at a time has them all as ``parts``.
+    """
+    parts: Any = getattr(widget, "parts", None) or getattr(widget, "children", ())
+    for part in (*parts, getattr(widget, "layout", None), getattr(widget, "style", None)):
+        if isinstance(part, ipywidgets.Widget) and part not in _looks.values():
             _close_parts(part)
             part.close()
 
@@ -192,17 +197,16 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
         self.boxes: list[ipywidgets.Checkbox] = []
-        search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=ipywidgets.Layout(width="auto"))
-        self.search = add_tip(search, f"List only those under {description} that have these words")
+        words = f"List only those under {description} that have these words"
+        self.search = make(ipywidgets.Text, placeholder="search", tip=words)
         words = f"that are listed under {description}"
         self.all = button("all", "", f"Choose all {words}", lambda: self._set_listed(True))
         self.none = button("none", "", f"Choose none of those {words}", lambda: self._set_listed(False))
-        self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW_PIXELS + 4}px"))
+        self._list = column(max_height=f"{rows * _ROW_PIXELS + 4}px")
         self._list.add_class("toolkit-checklist")
-        title = ipywidgets.Label(description, layout=ipywidgets.Layout(flex="1", height="24px"))
-        self._head = ipywidgets.HBox((title, self.all, self.none), layout=ipywidgets.Layout(align_items="center"))
+        self._head = line(label(description, flex="1", height="24px"), self.all, self.none, align_items="center")
         self._head.add_class("toolkit-checklist-head")
-        super().__init__((self._head, self.search, self._list), layout=ipywidgets.Layout(width="100%"))
+        super().__init__((self._head, self.search, self._list), layout=shared(ipywidgets.Layout, width="100%"))
         self._rows = rows
         self.search.observe(lambda _change: self._show_matches(), "value")
         self.options = tuple(options)
@@ -221,9 +225,9 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         for box in self.boxes:
             box.observe(self._update_value, "value")
         is_long = len(self.options) > self._rows
-        self.search.layout.display = None if is_long else "none"
+        set_visible(self.search, is_long)
         for bulk_button in (self.all, self.none):
-            bulk_button.layout.display = None if len(self.options) > 1 else "none"
+            set_visible(bulk_button, len(self.options) > 1)
         self._show_matches()
         for box in old_boxes:
             _close_parts(box)
@@ -257,30 +261,49 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 _ROW_PIXELS = 24
 
 
+#: Layouts and styles by their values. Each of them is a model in the kernel and in the browser, as dear as a control.
+_looks: dict[Any, Any] = {}
+
+
+def shared(kind: type[Any], **values: str) -> Any:  # noqa: ANN401
+    """Return a layout or a style with these values, which many widgets have: do not change it, and do not close it."""
+    key = kind, *values.items()
+    if key not in _looks or _looks[key].comm is None:  # the notebook has closed all widgets
+        _looks[key] = kind(**values)
+    return _looks[key]
+
+
+def set_visible(widget: ipywidgets.Widget, is_visible: bool) -> None:
+    (widget.remove_class if is_visible else widget.add_class)("toolkit-hidden")
+
+
+def line(*parts: ipywidgets.Widget, **layout: str) -> ipywidgets.HBox:
+    return ipywidgets.HBox(parts, layout=shared(ipywidgets.Layout, **layout))
+
+
 def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
     """Put parts side by side; they wrap if the page is narrow."""
-    layout = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", width="100%", overflow="visible")
-    return ipywidgets.HBox(parts, layout=layout)
+    return line(*parts, flex_flow="row wrap", align_items="flex-start", width="100%", overflow="visible")
 
 
-def sized(
-    control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial", tip: str = ""
-) -> ipywidgets.Widget:
-    """Set the tooltip, the width and the label width of a control; by default, the label is as wide as its text."""
-    control.style.description_width = label
-    control.layout.width = width
-    return add_tip(control, tip) if tip else control
+def column(*parts: ipywidgets.Widget, **layout: str) -> ipywidgets.VBox:
+    return ipywidgets.VBox(parts, layout=shared(ipywidgets.Layout, **layout))
 
 
-def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
-    """Give a control a tooltip; a text field, a list or a check box shows the tooltip at its description."""
+def make(
+    kind: type[Any], description: str = "", width: str = "auto", *, label: str = "initial", tip: str = "",
+    height: str = "", **traits: Any,  # noqa: ANN401
+) -> Any:  # fmt: skip  # noqa: ANN401
+    """Return a control of this kind with a tooltip; by default, its label is as wide as its text."""
     # If these controls have a description, ipywidgets does not show their `tooltip`: put it into an HTML `title`.
-    if control.description and isinstance(control, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
-        control.description_allow_html = True
-        control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'
-    else:
-        control.tooltip = tooltip
-    return control
+    if tip and description and issubclass(kind, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
+        description = f'<span title="{escape(tip, quote=True)}">{escape(description)}</span>'
+        traits["description_allow_html"] = True
+    elif tip:
+        traits["tooltip"] = tip
+    traits.setdefault("style", shared(kind.style.klass, description_width=label))
+    layout = shared(ipywidgets.Layout, width=width, **({"height": height} if height else {}))
+    return kind(description=description, layout=layout, **traits)
 
 
 def slider(
@@ -288,35 +311,48 @@ def slider(
 ) -> ipywidgets.Widget:
     """Return a slider as wide as its column, under its description; for whole numbers if `step` is an int."""
     kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
-    control = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
-    control.readout_format = readout or control.readout_format
-    control.layout.height = "auto"
-    return sized(control.add_class("toolkit-stacked"), label="100%")
+    traits: dict[str, Any] = {"value": value, "min": least, "max": most, "step": step}
+    traits |= {"readout_format": readout} if readout else {}
+    return make(kind, description, label="100%", height="auto", tip=tooltip, **traits).add_class("toolkit-stacked")
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
-    """Return a text field whose value changes on Enter or when the field loses focus; `size` goes to `sized`."""
-    text = ipywidgets.Text(value, description=description, placeholder=placeholder, continuous_update=False)
-    return sized(text, **size)
+    """Return a text field whose value changes on Enter or when the field loses focus; `size` goes to `make`."""
+    traits: dict[str, Any] = {"value": value, "placeholder": placeholder, "continuous_update": False}
+    return make(ipywidgets.Text, description, **size, **traits)
 
 
 def check_box(description: str, value: bool = True, **size: str) -> ipywidgets.Checkbox:
-    return sized(ipywidgets.Checkbox(value, description=description, indent=False), **size)
+    return make(ipywidgets.Checkbox, description, value=value, indent=False, **size)
 
 
 def button(description: str, icon: str, tooltip: str, clicked: Callable[[], object]) -> ipywidgets.Button:
-    layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
-    made = ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+    layout = shared(ipywidgets.Layout, width="auto", min_width="3em", align_self="flex-start")
+    traits = {"icon": icon, "tooltip": tooltip, "layout": layout, "style": shared(ipywidgets.ButtonStyle)}
+    made = ipywidgets.Button(description=description, **traits)
     made.on_click(lambda _button: clicked())
     return made
 
 
-def html_pane() -> ipywidgets.HTML:
-    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+def toggle_buttons(tooltips: Mapping[str, str], button_width: str = "auto", **layout: str) -> ipywidgets.ToggleButtons:
+    """Return buttons of which one is pressed; `tooltips` are by name."""
+    style = shared(ipywidgets.ToggleButtons.style.klass, button_width=button_width)
+    traits = {"options": [*tooltips], "tooltips": [*tooltips.values()], "style": style}
+    return ipywidgets.ToggleButtons(layout=shared(ipywidgets.Layout, **layout), **traits)
+
+
+def label(text: str = "", **layout: str) -> ipywidgets.Label:
+    style = shared(ipywidgets.Label.style.klass)
+    return ipywidgets.Label(text, layout=shared(ipywidgets.Layout, **layout), style=style)
+
+
+def html_pane(**layout: str) -> ipywidgets.HTML:
+    style = shared(ipywidgets.HTML.style.klass)
+    return ipywidgets.HTML(layout=shared(ipywidgets.Layout, **(layout or {"width": "auto"})), style=style)
 
 
 def html_line() -> ipywidgets.HTML:
-    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", align_self="center", margin="2px 0.5em"))
+    return html_pane(width="auto", align_self="center", margin="2px 0.5em")
 
 
 def copy_button(copy: Callable[[], str], widget: ServiceWidget) -> ipywidgets.Button:

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Meta
 
 from toolkit.errors import InvalidParameters, KeyRejected, NotFound, RateLimited
-from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import FileKind
 from toolkit.secret import Secret
 from toolkit.settings import Table, check_unique
@@ -23,7 +22,7 @@ from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.handwriting.query import Dialect, ListingQuery, parse_render_query
 from toolkit_gateway.handwriting.render_pool import RenderPool
 from toolkit_gateway.ink.catalogue import catalogue
-from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.parameters import Parameters, Rendering
 from toolkit_gateway.rate_limit import Allowance, LimitReached, RateLimit
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 #: Limits what the rate limiter stores on a gateway that accepts any apikey.
 MAX_KEY_CHARACTERS = 256
 #: Raise it whenever the same parameters and seed give another picture: it is part of the ETag.
-RENDERER_VERSION = "10"
+RENDERER_VERSION = "11"
 
 
 class Key(Table, frozen=True):
@@ -121,7 +120,7 @@ class HandwritingService:
             raise InvalidParameters(problems)
         return parameters
 
-    async def render(self, parameters: Parameters, caller: Caller) -> Handwritten:
+    async def render(self, parameters: Parameters, caller: Caller) -> Rendering:
         seed = parameters.random_seed or self._runtime.random.getrandbits(63) or 1
         return await self._pool.render(replace(parameters, random_seed=seed), caller.key)
 

@@ -5,16 +5,14 @@ import logging
 import threading
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self, TypeAlias, cast
-
-import msgspec
+from typing import cast
 
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceFailure
-from toolkit.handwriting.handwritten import Handwritten
 from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 from toolkit_gateway.fair_queue import FairQueue, QueueFull
 from toolkit_gateway.handwriting import refusals
-from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.handwriting.render_job import Job, Outcome
+from toolkit_gateway.ink.parameters import Parameters, Rendering
 
 log = logging.getLogger("toolkit_gateway.handwriting")
 
@@ -28,35 +26,6 @@ _CACHE_BYTES = 128 * 1024 * 1024
 # A process has this time to finish a cancelled job before it is killed; a new process takes as long to start.
 _GRACE_SECONDS = 1.0
 
-#: The parameters, whether only to check the characters, and the limit of CPU time in seconds.
-Job: TypeAlias = tuple[Parameters, bool, float]
-
-
-class Rendering(msgspec.Struct, frozen=True):
-    """What a worker sends of a `Handwritten`; its gateway knows the rest."""
-
-    data: bytes
-    width: float
-    height: float
-    lines: int | None
-    ink_share: float | None
-    overflow: bool
-    cut: str
-    pages: int
-    missing: str
-
-    @classmethod
-    def of(cls, written: Handwritten) -> Self:
-        return cls(*(getattr(written, name) for name in cls.__struct_fields__))
-
-    def handwritten(self, parameters: Parameters) -> Handwritten:
-        kind, title, seed = parameters.kind, parameters.handwriting.title, parameters.random_seed
-        return Handwritten(kind=kind, handwriting=title, seed=seed, **msgspec.structs.asdict(self))
-
-
-#: A rendering, or the problems of the parameters, or (after a bug) the exception type and the line of code.
-Outcome: TypeAlias = Rendering | tuple[Problem, ...] | str
-
 
 class RenderPool:
     """Renders up to `size` texts at the same time, each in its own process and with a limit of CPU time."""
@@ -69,12 +38,12 @@ class RenderPool:
         # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
 
-    async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
+    async def render(self, parameters: Parameters, key: Hashable) -> Rendering:
         """Render a text for the caller with this key; cancelling this coroutine stops the rendering."""
         outcome = await self._run_job((parameters, False, self._cpu_seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
-        return outcome.handwritten(parameters)
+        return outcome
 
     async def check_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
         outcome = await self._run_job((parameters, True, self._cpu_seconds), key)
@@ -118,10 +87,9 @@ class RenderPool:
         self._queue.release()
 
     def _run_in_worker(self, worker: WorkerProcess, job: Job, cancelled: threading.Event) -> Outcome | WorkerDied:
-        _, _, cpu_seconds = job
         for _ in range(2):
             try:
-                (outcome,) = worker.do(job, _WALL_TIME_FACTOR * cpu_seconds)
+                (outcome,) = worker.do(job, _WALL_TIME_FACTOR * self._cpu_seconds)
             except WorkerDied as died:
                 outcome = died
                 if died.death is Death.OTHER and not cancelled.is_set():

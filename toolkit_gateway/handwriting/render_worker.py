@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.system.worker_process import limit_cpu, limit_memory, serve
 from toolkit_gateway.handwriting import refusals
-from toolkit_gateway.handwriting.render_pool import Job, Outcome, Rendering
+from toolkit_gateway.handwriting.render_job import Job, Outcome
 from toolkit_gateway.ink.renderer import render, writable_text
 
 _NICENESS = 2  # lower priority than the gateway, but rendering still progresses on a busy machine
@@ -32,7 +32,7 @@ def outcomes(job: Job) -> Iterator[Outcome]:
         if checks_only:
             writable_text(parameters)
         else:
-            outcome = Rendering.of(render(parameters))
+            outcome = render(parameters)
     except InvalidParameters as error:
         outcome = error.problems
     except MemoryError:

@@ -122,10 +122,12 @@ def _deepest_overlap(layout: Layout) -> float:
     line = np.repeat(layout.line, [len(word.letter_of_point) for word in layout.words])
     columns = int(column.max()) + 2 * _NEAR_COLUMNS
     # Only cells with ink are stored: an array of all lines and columns takes gigabytes if one line is very long.
-    cells, cell_of_point = np.unique(line * columns + column, return_inverse=True)
+    cell_of_point = line * columns + column
+    run = np.flatnonzero(np.diff(cell_of_point, prepend=-1))  # first point of each run of points in one cell
+    cells, cell_of_run = np.unique(cell_of_point[run], return_inverse=True)
     top, bottom = np.full(len(cells), -np.inf), np.full(len(cells), np.inf)
-    np.maximum.at(top, cell_of_point, y)
-    np.minimum.at(bottom, cell_of_point, y)
+    np.maximum.at(top, cell_of_run, np.maximum.reduceat(y, run))
+    np.minimum.at(bottom, cell_of_run, np.minimum.reduceat(y, run))
     is_right_of_margin = cells % columns >= _NEAR_COLUMNS
     deepest = 0.0
     for sideways in range(-_NEAR_COLUMNS, _NEAR_COLUMNS + 1):

@@ -1,10 +1,12 @@
-"""The parsed parameters of one rendering."""
+"""The parsed parameters of one rendering, and its result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple
+
+import msgspec
 
 from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Missing, Paper, Pen
 from toolkit_gateway.ink.catalogue import Handwriting
@@ -86,3 +88,19 @@ class Parameters:
     def text_width(self) -> float:
         """Return the width between the margins, in points."""
         return (self.width or 0.0) - self.effective_margin.left - self.effective_margin.right
+
+
+class Rendering(msgspec.Struct, frozen=True):
+    """A finished file; see `toolkit.handwriting.handwritten.Handwritten`, which a client makes of it."""
+
+    kind: FileKind
+    data: bytes
+    seed: str
+    width: float
+    height: float
+    lines: int
+    ink_share: float
+    overflow: bool
+    cut: str
+    pages: int
+    missing: str

@@ -20,16 +20,19 @@ _MIX_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _INDEX_FACTOR = np.uint64(0xD1342543DE82EF95)
 # `field` computes this many points at a time, because it needs 150 bytes per point.
 _POINTS_PER_BATCH = 100_000
-_LOW_16_BITS = np.uint64(0xFFFF)
+_LOW_HALVES, _LOW_32_BITS = np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
 _WARM_UP_STEPS = 24  # after these steps, a value no longer depends on the first one
 
 
 def mix(z: Hashes) -> Hashes:
     # The finaliser of splitmix64: every input bit reaches every output bit.
     z = z + _MIX_INCREMENT
-    z = (z ^ (z >> np.uint64(30))) * _MIX_FACTOR_1
-    z = (z ^ (z >> np.uint64(27))) * _MIX_FACTOR_2
-    return z ^ (z >> np.uint64(31))
+    z ^= z >> np.uint64(30)
+    z *= _MIX_FACTOR_1
+    z ^= z >> np.uint64(27)
+    z *= _MIX_FACTOR_2
+    z ^= z >> np.uint64(31)
+    return z
 
 
 def unit(hashes: Hashes) -> Floats:
@@ -37,15 +40,29 @@ def unit(hashes: Hashes) -> Floats:
     return (hashes >> np.uint64(11)).astype(np.float64) * (1.0 / (1 << 53))
 
 
-def gaussian(hashes: Hashes, first: int = 0, parts: int = 4) -> Floats:
-    """Return numbers of variance 1: the Irwin-Hall sum of 16-bit parts from the bit `first` on, without libm.
+def gaussian(hashes: Hashes) -> Floats:
+    """Return numbers of variance 1, from -3.47 to 3.47: the Irwin-Hall sum of four 16-bit parts, without libm."""
+    low, high = _sums_of_two_parts(hashes)
+    return _standardised(low + high, 4)
 
-    The sum of four parts is between -3.47 and 3.47; that of two parts has a triangular distribution.
-    """
-    total = (hashes >> np.uint64(first)) & _LOW_16_BITS
-    for shift in range(first + 16, first + 16 * parts, 16):
-        total = total + ((hashes >> np.uint64(shift)) & _LOW_16_BITS)
-    return (total.astype(np.float64) - 32767.5 * parts) * (math.sqrt(12 / parts) / 65536.0)
+
+def triangular(hashes: Hashes) -> tuple[Floats, Floats]:
+    """Return two numbers of variance 1 with a triangular distribution for each hash."""
+    low, high = _sums_of_two_parts(hashes)
+    return _standardised(low, 2), _standardised(high, 2)
+
+
+def _sums_of_two_parts(hashes: Hashes) -> tuple[Hashes, Hashes]:
+    """Return the sum of the two lower 16-bit parts of each hash, and that of the two upper parts."""
+    sums = (hashes & _LOW_HALVES) + ((hashes >> np.uint64(16)) & _LOW_HALVES)
+    return sums & _LOW_32_BITS, sums >> np.uint64(32)
+
+
+def _standardised(sums: Hashes, parts: int) -> Floats:
+    standardised = sums.view(np.int64).astype(np.float64)  # from signed integers, which is faster
+    standardised -= 32767.5 * parts
+    standardised *= math.sqrt(12 / parts) / 65536.0
+    return standardised
 
 
 def _smoother_step(t: Floats) -> Floats:
@@ -116,15 +133,12 @@ class RandomStreams:
         column, row = np.floor(x).astype(np.int64), np.floor(y).astype(np.int64)
         u, v = _smoother_step(x - column), _smoother_step(y - row)
         lattice = mix(self.stream(name) ^ (owner.astype(np.uint64) * _INDEX_FACTOR))
-        left, right = (mix(lattice ^ ((column + dx).astype(np.uint64) * _INDEX_FACTOR)) for dx in (0, 1))
-        below, above = (
-            [mix(side ^ ((row + dy).astype(np.uint64) * _MIX_FACTOR_2)) for side in (left, right)] for dy in (0, 1)
-        )
+        sides = [mix(lattice ^ ((column + dx).astype(np.uint64) * _INDEX_FACTOR)) for dx in (0, 1)]
+        corners = (mix(side ^ ((row + dy).astype(np.uint64) * _MIX_FACTOR_2)) for dy in (0, 1) for side in sides)
 
-        def blend(shift: int) -> Floats:
-            low, low_right = (gaussian(corner, shift, parts=2) for corner in below)
-            high, high_right = (gaussian(corner, shift, parts=2) for corner in above)
+        def blend(low: Floats, low_right: Floats, high: Floats, high_right: Floats) -> Floats:
             low = low + (low_right - low) * u
             return low + (high + (high_right - high) * u - low) * v
 
-        return blend(0), blend(32)
+        to_right, upwards = zip(*map(triangular, corners), strict=True)
+        return blend(*to_right), blend(*upwards)

@@ -9,7 +9,6 @@ from functools import cache, lru_cache
 import numpy as np
 
 from toolkit.errors import InvalidParameters, Problem
-from toolkit.handwriting.handwritten import Handwritten
 from toolkit_gateway.ink.baselines import clear_line_spacing, ink_reach, lines_of, motion_reserve, place_baselines
 from toolkit_gateway.ink.canvases.pdf import draw_pdf
 from toolkit_gateway.ink.canvases.png import draw_png
@@ -23,7 +22,7 @@ from toolkit_gateway.ink.natural.penman import Penman
 from toolkit_gateway.ink.natural.writing import Writing
 from toolkit_gateway.ink.page import Page, compose
 from toolkit_gateway.ink.paper import fit_to_paper, put_on_paper
-from toolkit_gateway.ink.parameters import DEFAULT_HEIGHT, Parameters
+from toolkit_gateway.ink.parameters import DEFAULT_HEIGHT, Parameters, Rendering
 from toolkit_gateway.ink.pen import apply_pen
 from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.shaping import Shaper
@@ -38,7 +37,7 @@ MIN_LAST_LINES = 4  # of the last page of a letter: the closing, the signature a
 _HIDDEN_BELOW = 3.0  # cap heights; ink of a line with its baseline this far below the page does not reach the page
 
 
-def render(parameters: Parameters) -> Handwritten:
+def render(parameters: Parameters) -> Rendering:
     """Render a text on one page, or a letter: in a PDF all pages or the requested page, in other formats one page.
 
     The seed must be positive, not None. Raise InvalidParameters if the text cannot be rendered.
@@ -55,9 +54,9 @@ def render(parameters: Parameters) -> Handwritten:
     data, covered = draw(noted_pages(), parameters)
     widths, heights, lines, shares, are_cut, cuts = zip(*figures, strict=True)
     share = sum(shares) / len(shares) if covered is None or parameters.is_multipage else covered
-    return Handwritten(
-        data, parameters.kind, parameters.handwriting.title, parameters.random_seed, widths[0], heights[0], sum(lines),
-        share, any(are_cut), cut=next(filter(None, cuts), ""), pages=count, missing="".join(_missing(parameters)),
+    return Rendering(
+        parameters.kind, data, str(parameters.random_seed), widths[0], heights[0], sum(lines), share, any(are_cut),
+        next(filter(None, cuts), ""), count, "".join(_missing(parameters)),
     )  # fmt: skip
 
 

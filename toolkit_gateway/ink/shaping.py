@@ -79,13 +79,12 @@ class Shaper:
     """Shapes words for one script and writer; in a long text, letters keep only one point in `every`."""
 
     def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
-        self.hands: list[Hand] = [load_hand(name) for name in fallback_chain(script)]
+        self.hand = load_hand(script)
+        self._chain = fallback_chain(script)  # the hands after the first are loaded when a text needs them
         self.writer = writer
         self._every = every
-        self.measures = self.hands[0].measures
+        self.measures = self.hand.measures
         self.habits = habits_of(script, writer.name)
-        self._fits = [FaceFit.of(hand.measures, self.measures) for hand in self.hands]
-        self._stretch = [writer.width * (fit.width if fit else 1.0) for fit in self._fits]
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
         self.punctuation_gap = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * writer.shake
@@ -96,10 +95,11 @@ class Shaper:
     def word(self, text: str) -> ShapedWord:
         placed: list[_WordGlyph] = []
         for number, run, indices in self._runs_by_hand(text):
-            shaped = self.hands[number].shape(run)
+            shaped = load_hand(self._chain[number]).shape(run)
             placed += [(number, glyph, indices[glyph.cluster], run[glyph.cluster]) for glyph in shaped]
         letters = [self.letter(number, glyph.glyph_id) for number, glyph, _, _ in placed]
-        stretch = np.array([self._stretch[number] for number, _, _, _ in placed])
+        fits = [self._fit(number) for number, _, _, _ in placed]
+        stretch = np.array([self.writer.width * (fit.width if fit else 1.0) for fit in fits])
         advances = stretch * [glyph.advance for _, glyph, _, _ in placed]
         shift = stretch * [glyph.dx + glyph.dy * self.writer.slant for _, glyph, _, _ in placed]
         rise = np.array([glyph.dy for _, glyph, _, _ in placed])
@@ -144,7 +144,10 @@ class Shaper:
         One point in `every` is kept; strokes and contours with fewer than twice `every` points are dropped, except the
         longest `_KEPT_STROKES` of a glyph.
         """
-        return self._as_written(self.hands[number], glyph, self._fits[number])
+        return self._as_written(load_hand(self._chain[number]), glyph, self._fit(number))
+
+    def _fit(self, number: int) -> FaceFit | None:
+        return FaceFit.of(load_hand(self._chain[number]).measures, self.measures)
 
     def borrow(self, own: Strokes, character: str, lender: str) -> Strokes | None:
         """Return the letter of another hand, fitted to this hand and in the place of `own`; None if it cannot fit.
@@ -179,9 +182,8 @@ class Shaper:
 
     def redrawn(self, letter: str) -> Strokes | None:
         """Return a letter of this hand as it was redrawn for natural writing; None if it was not."""
-        hand = self.hands[0]
-        glyph = hand.shape(chr(REDRAWN + ord(letter)))[0] if letter in hand.redrawn else None
-        return self._as_written(hand, glyph.glyph_id, None) if glyph else None
+        glyph = self.hand.shape(chr(REDRAWN + ord(letter)))[0] if letter in self.hand.redrawn else None
+        return self._as_written(self.hand, glyph.glyph_id, None) if glyph else None
 
     def _as_written(self, hand: Hand, glyph: int, fit: FaceFit | None) -> Strokes:
         strokes, every = hand.glyph(glyph), self._every
@@ -201,7 +203,8 @@ class Shaper:
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
-        shaped = ((self.hands[number], written) for number, written in self._find_hands(character) or ())
+        found = self._find_hands(character) or ()
+        shaped = ((load_hand(self._chain[number]), written) for number, written in found)
         return sum(len(hand.glyph(glyph.glyph_id).x) for hand, written in shaped for glyph in hand.shape(written))
 
     def missing(self, text: str) -> tuple[str, ...]:
@@ -211,7 +214,9 @@ class Shaper:
     def _find_hands(self, character: str) -> list[tuple[int, str]] | None:
         """Return the characters to write for `character`, each with the number of its hand; None if there are none."""
         for spelling in spellings(character):
-            numbers = [next((n for n, hand in enumerate(self.hands) if c in hand.characters), -1) for c in spelling]
+            numbers = [
+                next((n for n, name in enumerate(self._chain) if c in load_hand(name).characters), -1) for c in spelling
+            ]
             if -1 not in numbers:
                 return list(zip(numbers, spelling, strict=True))
         return None

@@ -9,12 +9,12 @@ import msgspec
 
 from toolkit.errors import InvalidParameters, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.handwriting import wire
-from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import FileKind
 from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.handwriting.handwriting import Caller, HandwritingService, etag_of
 from toolkit_gateway.handwriting.query import check_query, parse_listing_query
 from toolkit_gateway.http.exchange import Handler, Header, KeyAttempt, Request, Response, Route, Routes, retry_after
+from toolkit_gateway.ink.parameters import Rendering
 from toolkit_gateway.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"
@@ -95,14 +95,14 @@ class HandwritingRoutes(Routes):
         return _file_response(await self._service.render(parameters, caller), (_NO_STORE,))
 
 
-def _file_response(rendering: Handwritten, caching: tuple[Header, ...]) -> Response:
+def _file_response(rendering: Rendering, caching: tuple[Header, ...]) -> Response:
     headers = ((name.lower().encode("ascii"), text.encode("ascii")) for name, text in _headers_of(rendering).items())
     return Response(200, rendering.data, wire.CONTENT_TYPES[rendering.kind].encode("ascii"), (*caching, *headers))
 
 
-def _headers_of(rendering: Handwritten) -> dict[str, str]:
+def _headers_of(rendering: Rendering) -> dict[str, str]:
     headers = {
-        wire.SEED_HEADER: str(rendering.seed),
+        wire.SEED_HEADER: rendering.seed,
         wire.OVERFLOW_HEADER: "true" if rendering.overflow else "false",
         wire.PAGE_SIZE_HEADER: f"{round(rendering.width, 2):g}x{round(rendering.height, 2):g}",
         wire.LINES_HEADER: str(rendering.lines),

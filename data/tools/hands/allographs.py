@@ -20,7 +20,7 @@ from data.tools.hands.sources import FontSource, sources
 from toolkit_gateway.ink.catalogue import WRITERS, writer_of
 from toolkit_gateway.ink.hand import PACKS_DIR, Allographs
 from toolkit_gateway.ink.natural.edits import EDITS
-from toolkit_gateway.ink.natural.parts import parts_of, strokes_of
+from toolkit_gateway.ink.natural.parts import Part, parts_of
 from toolkit_gateway.ink.natural.penman import ChosenLetter, Draft, Penman
 from toolkit_gateway.ink.random_streams import Floats
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes
@@ -142,7 +142,14 @@ def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[FontSource]
 def _changes(letter: str, drawn: Strokes, penman: Penman) -> list[tuple[str, Strokes]]:
     names = [name for name in _CHANGES.get(letter, ()) if not (penman.joined and name == _PRINT_ONLY)]
     edited = [(name, EDITS[name[1:]](parts_of(drawn), penman.x_height)) for name in names]
-    return [(name, strokes_of(parts)) for name, parts in edited if parts is not None]
+    return [(name, _strokes_of(parts)) for name, parts in edited if parts is not None]
+
+
+def _strokes_of(parts: list[Part]) -> Strokes:
+    """Return parts as strokes without flags."""
+    rows = np.concatenate([np.zeros((0, 3)), *parts])
+    length = np.array([len(part) for part in parts], np.int64)
+    return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.zeros(len(parts), np.uint8))
 
 
 def _mean(shades: Floats) -> Floats:

@@ -6,6 +6,7 @@ them too.
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from PIL import Image, ImageDraw
@@ -40,8 +41,8 @@ def _lines(rows: list[Handwriting]) -> Image.Image:
         left, top = n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT
         draw.text((left, top), f"{row.title}  {row.id}", fill=120)
         width, height = float(_WIDTH - 16), float(_HEIGHT - _LABEL)
-        line = render(Parameters(row, "png", SAMPLE_TEXT, 20, width=width, height=height, random_seed=1))
-        sheet.paste(0, (left, top + _LABEL), line.image().getchannel("A"))
+        line = _picture(Parameters(row, "png", SAMPLE_TEXT, 20, width=width, height=height, random_seed=1))
+        sheet.paste(0, (left, top + _LABEL), line.getchannel("A"))
     return sheet
 
 
@@ -52,9 +53,13 @@ def _pages(rows: list[Handwriting]) -> Image.Image:
             row, "png", PAGE_TEXT, 20.0, RGB(28, 47, 125), 2.0 * _PAGE_WIDTH, 2.0 * _PAGE_HEIGHT, None, random_seed=7,
             pen="ballpoint", natural=True, paper="blank", margin=Margin(*[50.0] * 4), is_multipage=True, page_number=1,
         )  # fmt: skip
-        picture = render(page).image().convert("RGB").resize((_PAGE_WIDTH, _PAGE_HEIGHT), Image.Resampling.LANCZOS)
+        picture = _picture(page).convert("RGB").resize((_PAGE_WIDTH, _PAGE_HEIGHT), Image.Resampling.LANCZOS)
         sheet.paste(picture, (n % _PAGE_COLUMNS * _PAGE_WIDTH, n // _PAGE_COLUMNS * _PAGE_HEIGHT))
     return sheet
+
+
+def _picture(page: Parameters) -> Image.Image:
+    return Image.open(io.BytesIO(render(page).data))
 
 
 if __name__ == "__main__":

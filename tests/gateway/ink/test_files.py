@@ -155,7 +155,7 @@ def test_two_replays_in_one_page_do_not_share_ids(winters):
 def test_rendering_reports_its_figures(winters):
     for kind in ("png", "pdf", "svg", "replay"):
         done = written(winters, "Hello\nyou", kind, height=None)
-        assert (done.lines, done.seed, done.width) == (2, 7, 504)
+        assert (done.lines, done.seed, done.width) == (2, "7", 504)
         assert 0.001 < done.ink_share < 0.1
 
 

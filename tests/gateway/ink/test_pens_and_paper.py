@@ -14,11 +14,11 @@ import pytest
 from PIL import Image
 
 from tests.written_pages import LETTER, pixels, written
-from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.handwritten import rendering_of
 from toolkit.handwriting.wire import PAPERS, PENS, Paper, Pen
 from toolkit_gateway.ink.catalogue import Handwriting
 from toolkit_gateway.ink.page import Page
-from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters, Rendering
 from toolkit_gateway.ink.renderer import write_pages
 
 REAL_PENS = [pen for pen in PENS if pen != "plain"]
@@ -27,7 +27,7 @@ INK = RGB(20, 30, 90)
 LETTER_SIZE: dict[str, Any] = {"handwriting_size": 24.0, "natural": True, "width": 900.0}
 
 
-def alpha(done: Handwritten) -> np.ndarray:
+def alpha(done: Rendering) -> np.ndarray:
     return pixels(done)[:, :, 3].astype(int)
 
 
@@ -36,11 +36,11 @@ def thickened(ink: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(np.pad(ink, 1), (3, 3)).max(axis=(2, 3))
 
 
-def scan(done: Handwritten) -> np.ndarray:
+def scan(done: Rendering) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(done.data)).convert("RGB")).astype(int)
 
 
-def rule_rows(done: Handwritten, columns: slice) -> np.ndarray:
+def rule_rows(done: Rendering, columns: slice) -> np.ndarray:
     red, _, blue = scan(done)[:, columns].mean(axis=1).T
     rows = np.nonzero(blue - red > 8)[0]
     return np.array([group.mean() for group in np.split(rows, np.nonzero(np.diff(rows) > 1)[0] + 1)])
@@ -129,8 +129,9 @@ def test_paper_is_opaque_and_uneven(molly: Handwriting, paper: Paper) -> None:
     assert Image.open(io.BytesIO(done.data)).mode == "P"
     bare = scan(done)[200:280, 250:480]
     assert bare.std() > 0.8
-    assert done.on_paper().getpixel((5, 5)) == tuple(scan(done)[5, 5])
-    assert done.image().info["dpi"] == pytest.approx((72, 72), abs=0.01)
+    shown = rendering_of(done.data, {}, "png", "Molly", 0).on_paper()
+    assert shown.getpixel((5, 5)) == tuple(scan(done)[5, 5])
+    assert Image.open(io.BytesIO(done.data)).info["dpi"] == pytest.approx((72, 72), abs=0.01)
 
 
 def test_rules_have_the_pitch_of_the_lines_and_are_turned(winters: Handwriting) -> None:

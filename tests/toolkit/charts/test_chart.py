@@ -61,7 +61,8 @@ def test_columns_are_sent_as_buffers_of_doubles() -> None:
     assert (sent["zone"], celsius["unit"], opened["kind"], mode["states"]) == (
         "Europe/Berlin", "°C", "boolean", ["auto", "off"],
     )  # fmt: skip
-    assert np.frombuffer(celsius["x"])[1] == HOURS[1].timestamp()
+    assert np.frombuffer(sent["axes"][celsius["x"]])[1] == HOURS[1].timestamp()
+    assert len(sent["axes"]) == 1, "lines with the same times share them"
     assert np.frombuffer(mode["y"])[:3].tolist() == [0, 1, 0]
     assert repr(chart) == "<Chart: 144 points of celsius, open, mode>"
 

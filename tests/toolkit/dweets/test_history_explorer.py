@@ -461,14 +461,18 @@ def test_busy_widget_keeps_its_controls() -> None:
 def test_rerunning_a_cell_closes_its_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
         monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun("cell", run))
-        return HistoryExplorer(pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
+        explorer = HistoryExplorer(pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
+        explorer.shown_table.value = "Rows"
+        return explorer
 
-    kept = set(_instances)
+    runs("run 0").close()
+    kept = set(_instances)  # with the layouts and styles that all widgets share
     first = runs("run 1")
     runs("run 1")
     assert first.comm is not None, "of the same run of the cell"
     latest = runs("run 2")
     assert first.comm is None
+    assert latest.rows.filter.layout.comm is not None, "the two share it"
     latest.close()
     assert set(_instances) <= kept, "ipywidgets keeps nothing of them"
 
@@ -489,14 +493,14 @@ def test_check_list_keeps_available_choices() -> None:
 
 def test_a_long_check_list_is_searched() -> None:
     things = CheckList("Things", [f"sensor-{number:04}" for number in range(40)])
-    assert things.search.layout.display is None
+    assert "toolkit-hidden" not in things.search.get_state()["_dom_classes"]
     things.search.value = "sor-003"
     things.all.click()
     assert things.value == tuple(f"sensor-{number:04}" for number in range(30, 40))
     things.search.value = "0031"
     things.none.click()
     assert len(things.value) == 9
-    assert CheckList("Fields", ["rain"]).search.layout.display == "none"
+    assert "toolkit-hidden" in CheckList("Fields", ["rain"]).search.get_state()["_dom_classes"]
 
 
 def test_statistics_of_a_counter_keep_all_digits() -> None:

@@ -236,7 +236,7 @@ def test_a_failed_rendering_is_no_download(explorer: HandwritingExplorer) -> Non
         assert file_offered(explorer) == before
         explorer.text.value = "क"
         assert file_offered(explorer) is None
-        assert "cannot write क" in explorer.status.value
+        assert "cannot write: 'क'" in unescape(explorer.status.value)
         assert f"tk.handwriting.{kind}(&#x27;Hello&#x27;" in explorer.code_line.value  # of the picture that stays
         with pytest.raises(MalformedRequest, match="cannot write"):
             _ = explorer.file

@@ -28,8 +28,7 @@ export class Line {
     name = "", field = name, thing = "", kind = "number", unit = "", x = [], y = [], states = [], rings = null,
   }) {
     Object.assign(this, { field, thing, kind, unit, states, rings });
-    this.x = new Float64Array(x);
-    this.y = new Float64Array(y);
+    [this.x, this.y] = [x, y].map(values => (values instanceof Float64Array ? values : new Float64Array(values)));
   }
 
   /** Return the index of the point nearest to a time, or -1; points without a value do not count. */

@@ -91,7 +91,7 @@ export function summaryOf(chart) {
   if (chart.isEmpty) return `Chart: ${chart.message.textContent}`;
   const time = seconds => timeText(seconds, chart.toDate, chart.extent[1] - chart.extent[0]);
   const sentences = chart.lines.slice(0, 6).map(line => {
-    const [least, greatest] = (line.bounds = line.extremes()), last = line.nearestIndex(Infinity);
+    const [least, greatest] = (line.bounds ??= line.extremes()), last = line.nearestIndex(Infinity);
     if (line.kind !== "number" || last < 0) return `${chart.nameOf(line)}: last ${last < 0 ? "nothing" : line.textOf(last)}`;
     const [low, high, end] = [least, greatest, line.y[last]].map(value => readable(value, greatest - least));
     return `${chart.nameOf(line)}${line.unit ? ` in ${line.unit}` : ""}: from ${low} to ${high}, last ${end}`;

@@ -5,10 +5,11 @@ import { download, saveTable } from "./files.js";
 
 const numbers = view => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 
-function lineOf(message) {
-  const { x, y, rings } = message;
-  const outliers = rings && Object.fromEntries(Object.entries(rings).map(([name, view]) => [name, numbers(view)]));
-  return { ...message, x: numbers(x), y: numbers(y), rings: outliers };
+function lineOf({ x, y, rings, ...line }, axes) {
+  const outliers = rings && {
+    x: axes[rings.x], y: numbers(rings.y), expected: numbers(rings.expected), score: numbers(rings.score),
+  };
+  return { ...line, x: axes[x], y: numbers(y), rings: outliers };
 }
 
 const rangeOf = model => (model.get("_range").length ? model.get("_range") : null);
@@ -38,9 +39,9 @@ export default {
       },
     });
     const show = () => {
-      const { lines, zone, timeName, ...others } = model.get("_data");
+      const { axes, lines, zone, timeName, ...others } = model.get("_data"), times = axes.map(numbers);
       chart.setAxis(timeName, zone);
-      chart.setData(lines.map(lineOf), others);
+      chart.setData(lines.map(line => lineOf(line, times)), others);
     };
     const follow = () => JSON.stringify(rangeOf(model)) !== JSON.stringify(chart.range) && chart.setRange(rangeOf(model));
     show();

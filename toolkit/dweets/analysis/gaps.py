@@ -120,7 +120,7 @@ def _gaps_of_one(
     missing[-1:] += len(after)
     # At one of the two ends, a row without a value is itself a missing measurement.
     silence[:1] += usual * len(before)
-    silence[-1:] += usual * after.isin(row_times).sum()
+    silence[-1:] += usual * row_times.isin(after).sum()
     positions = np.flatnonzero(silence > factor * usual if limit is None else spacing > limit)
     return pd.DataFrame(
         {

@@ -24,6 +24,7 @@ from toolkit.dweets.analysis.time_axis import backfilled_text, put_on_time_axis,
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.dweets.content_leaves import CREATED
 from toolkit.errors import InvalidArgument, counted
+from toolkit.system.nearest_name import missing_names
 from toolkit.widgets.base import is_connection
 
 if TYPE_CHECKING:
@@ -241,7 +242,6 @@ class Exploration:
         timed = once("timed", axis, lambda: put_on_time_axis(history, view.time, tz=view.tz)[0])
         chosen = *axis, view.fields
         (measured, fields, notes), numbers = once("measured", chosen, lambda: _measured(timed, view.fields))
-        gaps = once("gaps", (*chosen, view.gap_factor), lambda: find_gaps(measured, view.gap_factor))
         resampled = *chosen, view.rule, view.how
         resample = partial(series.resample, measured, view.rule, view.how, numbers)
         whole = once("whole", resampled, resample) if view.rule else measured
@@ -250,13 +250,23 @@ class Exploration:
         frame = once("frame", (*resampled, start, end), lambda: whole[(whole.index >= start) & (whole.index <= end)])
         shown = [name for name in fields if name in frame.columns]
         statistics = once("statistics", (*resampled, start, end), lambda: series.statistics(frame, shown))
-        # Without rows, they do not depend on fields; those that are marked below stay computed while they are hidden.
-        outliers, shifts = once("unmarked", (*axis, view.rule), lambda: _unmarked(whole, numbers))
-        if view.threshold != math.inf:
-            find = partial(find_outliers, whole, numbers, threshold=view.threshold)
-            outliers = once("outliers", (*resampled, view.threshold), find)
-        if view.shifts:
-            shifts = once("shifts", resampled, lambda: find_shifts(whole, numbers))
+
+        def marked(
+            name: str, is_marked: bool, choices: tuple[Hashable, ...], find: Callable[[pd.DataFrame], pd.DataFrame],
+            rows: pd.DataFrame,
+        ) -> pd.DataFrame:  # fmt: skip
+            if is_marked:
+                return once(name, choices, lambda: find(rows))
+            # Without rows, it does not depend on fields; what was marked stays computed while it is hidden.
+            return once(f"no {name}", (*axis, view.rule), lambda: find(rows.iloc[:0]))
+
+        factor, threshold = view.gap_factor, view.threshold
+        gaps = marked("gaps", factor != math.inf, (*chosen, factor), lambda rows: find_gaps(rows, factor), measured)
+        outliers = marked(
+            "outliers", threshold != math.inf, (*resampled, threshold),
+            lambda rows: find_outliers(rows, numbers, threshold=threshold), whole,
+        )  # fmt: skip
+        shifts = marked("shifts", view.shifts, resampled, lambda rows: find_shifts(rows, numbers), whole)
         return Findings(
             frame,
             statistics,
@@ -270,7 +280,7 @@ class Exploration:
             (start, end),
             len(history) - len(timed),
             notes,
-            threshold_for(int(whole[numbers].notna().to_numpy().sum())) if view.threshold is None else view.threshold,
+            threshold_for(int(whole[numbers].notna().to_numpy().sum())) if threshold is None else threshold,
         )
 
     def _once(self, name: str, choices: Hashable, compute: Callable[[], T]) -> T:
@@ -291,16 +301,16 @@ def _measured(timed: pd.DataFrame, chosen: Sequence[str]) -> tuple[ChosenColumns
     return columns._replace(notes=notes, frame=frame), [name for name in fields if name in drawable]
 
 
-def _unmarked(frame: pd.DataFrame, numbers: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return outliers and level shifts without rows."""
-    no_rows = frame.iloc[:0]
-    return find_outliers(no_rows, numbers), find_shifts(no_rows, numbers)
-
-
 def fields_of(history: pd.DataFrame) -> list[str]:
     """Return the names of the columns to choose from: all that a chart can draw, but no times in text form."""
     times = set(time_columns(history))
     return [name for name in drawable_columns(history) if name not in times]
+
+
+def check_existing(problem: str, chosen: Sequence[str], known: Sequence[str]) -> None:
+    """Raise InvalidArgument with the `problem` if a chosen field is not among those that are known."""
+    if missing := [name for name in chosen if name not in known]:
+        raise InvalidArgument(missing_names(problem, "field", missing, len(chosen), list(known)))
 
 
 def _reason_for_no_rows(findings: Findings, things: Sequence[str], day: str) -> str:

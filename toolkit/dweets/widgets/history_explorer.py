@@ -19,20 +19,22 @@ from toolkit.charts.chart import Chart
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
-from toolkit.dweets.widgets.exploration import RULES, Exploration, HistorySource, View, fields_of
+from toolkit.dweets.widgets.exploration import RULES, Exploration, HistorySource, View, check_existing, fields_of
 from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
-from toolkit.system.nearest_name import missing_names
 from toolkit.widgets.base import (
     CheckList,
     ServiceWidget,
     button,
     check_box,
+    column,
     copy_button,
     in_turn,
+    line,
+    make,
     row,
-    sized,
+    set_visible,
     text_field,
 )
 
@@ -93,11 +95,11 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
     [11.5, 35.5]
     """
 
-    frame = traitlets.Instance(pd.DataFrame)
-    statistics = traitlets.Instance(pd.DataFrame)
-    gaps = traitlets.Instance(pd.DataFrame)
-    outliers = traitlets.Instance(pd.DataFrame)
-    shifts = traitlets.Instance(pd.DataFrame)
+    frame = traitlets.Instance(pd.DataFrame, ())
+    statistics = traitlets.Instance(pd.DataFrame, ())
+    gaps = traitlets.Instance(pd.DataFrame, ())
+    outliers = traitlets.Instance(pd.DataFrame, ())
+    shifts = traitlets.Instance(pd.DataFrame, ())
 
     def __init__(
         self,
@@ -126,12 +128,14 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self._lay_out()
         self._exploration = Exploration(pd.DataFrame())
         self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of its history
-        self._show_view()
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
-            if not self._exploration.history.empty:
-                self._check_first_choices(fields, time)
+            if not self._exploration.history.empty:  # later choices come from the lists
+                check_existing("the history does not have", fields or (), self.fields.options)
+                check_existing("no times are in", [] if time is None else [time], self.time.options)
+        if self._drawn is None:  # nothing was read: the status says why
+            self._draw_view()
         self._observe_controls()
 
     @property
@@ -173,13 +177,13 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
         rules = RULES if rule in RULES.values() else {**RULES, rule: rule}
         self.things, self.fields = CheckList("Things"), CheckList("Fields")
-        self.time = sized(ipywidgets.Dropdown(description="Time axis"), label=_LABEL, tip="What is on the time axis")
+        self.time = make(ipywidgets.Dropdown, "Time axis", label=_LABEL, tip="What is on the time axis")
         day_words = "A day (UTC) such as 2026-01-31, instead of the last 500 dweets"
         self.day = text_field("Stored day", "else the last 500", day, label=_LABEL, tip=day_words)
-        interval = ipywidgets.Dropdown(description="Resample", options=rules, value=rule)
-        self.rule = sized(interval, label=_LABEL, tip="Put the numbers on a regular axis")
-        shown = ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how)
-        self.how = sized(shown, label=_LABEL, tip="What is shown of each interval; choose one under Resample first")
+        words = "Put the numbers on a regular axis"
+        self.rule = make(ipywidgets.Dropdown, "Resample", label=_LABEL, tip=words, options=rules, value=rule)
+        words = "What is shown of each interval; choose one under Resample first"
+        self.how = make(ipywidgets.Dropdown, "Show the", label=_LABEL, tip=words, options=AGGREGATIONS, value=how)
         self.reload_button = button("Reload", "refresh", "Read the things again", lambda: self._reload(asked=True))
         self.mark_gaps = check_box("Gaps", width="6em", tip="Shade where nothing came")
         self.gap_factor = _factor(
@@ -215,14 +219,13 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self.copy_button.on_click(lambda _button: self.shown_table.set_trait("value", "Code"))
 
     def _lay_out(self) -> None:
-        for control in (self.day, self.reload_button):
-            control.layout.display = None if self._source.is_live else "none"
-        gaps = ipywidgets.HBox((self.mark_gaps, self.gap_factor))
-        outliers = ipywidgets.HBox((self.mark_outliers, self.threshold))
+        for part in (self.day, self.reload_button):
+            set_visible(part, self._source.is_live)
+        gaps, outliers = line(self.mark_gaps, self.gap_factor), line(self.mark_outliers, self.threshold)
         choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers, self.mark_shifts)
-        controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
+        controls = column(*choices, self.day, self.reload_button)
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
-        results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
+        results = column(self.chart, row(self.start, self.end), self.status, self._tables, files)
         self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
     def _observe_controls(self) -> None:
@@ -242,7 +245,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         is_open_choice = self._given_things is None and self._source.is_live
         names = self._source.names() if self._given_things is None else self._given_things
         still_there = [name for name in self.things.value if name in names]
-        self.things.layout.display = None if names or self._source.is_live else "none"  # a frame of one thing
+        set_visible(self.things, bool(names) or self._source.is_live)  # not of a frame of one thing
         with self._without_exploring():
             self.things.options = tuple(names)
             self.things.value = tuple(still_there or (names[:1] if is_open_choice else names))
@@ -253,29 +256,20 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not even_if_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
-        history, self._loaded = self._source.read(things, day), (things, day)
-        self._exploration = Exploration(history)
-        self._drawn = None
+        history = self._source.read(things, day)
+        times, columns = time_columns(history), fields_of(history)
+        if not (times or history.empty):
+            raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
+        self._exploration, self._loaded, self._drawn = Exploration(history), (things, day), None
         if history.empty:
             self._show_view()  # the choices stay, for a later reload
             return
-        times, columns = time_columns(history), fields_of(history)
-        if not times:
-            raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
         chosen = tuple(name for name in fields or () if name in columns)
         with self._without_exploring():
             self.time.options, self.fields.options = times, tuple(columns)
             self.time.value = time if time in times else times[0]
             self.fields.value = chosen or tuple(columns[:1])
         self._show_view()
-
-    def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
-        """Raise InvalidArgument if `fields` or `time` do not exist; later choices come from the lists."""
-        asked, known = fields or (), self.fields.options
-        if missing := [name for name in asked if name not in known]:
-            raise InvalidArgument(missing_names("the history does not have", "field", missing, len(asked), known))
-        if time is not None and time != self.time.value:
-            raise InvalidArgument(missing_names("no times are in", "field", [time], 1, list(self.time.options)))
 
     @in_turn
     def _reload(self, *, asked: bool = False) -> None:
@@ -307,9 +301,15 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             self._show_view(zoomed=True)
 
     def _show_view(self, *, zoomed: bool = False) -> None:
+        self.say(self._draw_view(zoomed=zoomed))
+
+    def _draw_view(self, *, zoomed: bool = False) -> str:
+        """Show the findings of the current choices, and return a sentence about them."""
         self._findings = findings = self._exploration.findings(self.view)
         with self.hold_trait_notifications():
-            self.frame, self.statistics, self.gaps, self.outliers, self.shifts = findings[:5]
+            for name in ("frame", "statistics", "gaps", "outliers", "shifts"):
+                if getattr(self, name) is not getattr(findings, name):  # traitlets would compare all of their values
+                    self.set_trait(name, getattr(findings, name))
         if self._is_threshold_automatic:
             with self._without_exploring():
                 self.threshold.value = findings.threshold
@@ -323,7 +323,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             with self._without_exploring():
                 self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
-        self.say(sentence)
+        return sentence
 
     @in_turn
     def _attempt(self, work: Callable[[], None]) -> None:
@@ -395,5 +395,5 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
 
 
 def _factor(what: str, value: float, minimum: float, tip: str) -> ipywidgets.Widget:
-    number = ipywidgets.BoundedFloatText(value, min=minimum, max=1e6, step=0.5, description=f"beyond {what} x")
-    return sized(number, "13.5em", label="9em", tip=tip)
+    traits: dict[str, Any] = {"value": value, "min": minimum, "max": 1e6, "step": 0.5, "label": "9em"}
+    return make(ipywidgets.BoundedFloatText, f"beyond {what} x", "13.5em", tip=tip, **traits)

@@ -32,11 +32,14 @@ from toolkit.widgets.base import (
     CheckList,
     ServiceWidget,
     button,
+    column,
     error_text,
+    html_pane,
     in_turn,
+    label,
+    make,
     row,
     service_of,
-    sized,
     text_field,
 )
 
@@ -152,11 +155,10 @@ class LiveDweets(ServiceWidget):
     def _make_controls(self, things: Sequence[str], points: int, keep: int, condition: str) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
         self.start_button = button("Start", "play", "Listen, and draw what comes", self.start)
-        self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
-        self.pause.layout.width = "auto"
+        self.pause = make(ipywidgets.ToggleButton, "Pause", icon="pause", tip="Keep the picture as it is")
         self.stop_button = button("Stop", "stop", "End the streams", self.stop)
-        shown = ipywidgets.Dropdown(description="Show the last", options=sizes, value=points)
-        self.points = sized(shown, tip="How many dweets of each thing are drawn")
+        words = "How many dweets of each thing are drawn"
+        self.points = make(ipywidgets.Dropdown, "Show the last", tip=words, options=sizes, value=points)
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
         self.add_thing = text_field("Add", "another thing", label="3em", tip="Follow one more thing: its name")
@@ -165,8 +167,8 @@ class LiveDweets(ServiceWidget):
         words = "The condition of an alert, tried on the dweets that are shown"
         self.condition = text_field("Alert if", "dweet.celsius > 30", condition, label="4em", tip=words)
         self.chart = Chart(height=_CHART_PIXELS, file_name=" ".join(things))
-        self.counter = ipywidgets.Label()
-        self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
+        self.counter = label()
+        self.readings = html_pane(width="auto", max_height="150px", overflow="auto")
         self._lay_out()
         for control in (self.pause, self.points, self.fields):
             control.observe(lambda _change: self._draw(even_if_paused=True), "value")
@@ -176,10 +178,10 @@ class LiveDweets(ServiceWidget):
 
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
-        amounts = ipywidgets.VBox((self.counter, self.points))
-        things = ipywidgets.VBox((self.things, self.add_thing))
-        controls = ipywidgets.VBox((buttons, amounts, things, self.fields, self.condition))
-        results = ipywidgets.VBox((self.chart, self.status, self.readings))
+        amounts = column(self.counter, self.points)
+        things = column(self.things, self.add_thing)
+        controls = column(buttons, amounts, things, self.fields, self.condition)
+        results = column(self.chart, self.status, self.readings)
         self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
     @property

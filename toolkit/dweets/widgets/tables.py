@@ -17,7 +17,18 @@ import pandas as pd
 from toolkit.charts.look import readable
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
-from toolkit.widgets.base import button, code_html, html_line, html_pane, row, scrolled, sized, text_field
+from toolkit.widgets.base import (
+    button,
+    code_html,
+    html_line,
+    html_pane,
+    make,
+    row,
+    scrolled,
+    shared,
+    text_field,
+    toggle_buttons,
+)
 
 #: Runs the action of a control, and shows its error.
 Attempt = Callable[[Callable[[], None]], None]
@@ -44,11 +55,11 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
     """The findings of a view as one of several tables; `chosen` is the control that chooses the table."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self.chosen = ipywidgets.ToggleButtons(options=list(_TABLE_TOOLTIPS), tooltips=list(_TABLE_TOOLTIPS.values()))
-        self.chosen.style.button_width = "auto"
-        self.rows, self.pane = RowsTable(attempt), html_pane()
+        self._shown: pd.DataFrame | None = None  # as a table in the pane
+        self.chosen, self.pane, self.rows = toggle_buttons(_TABLE_TOOLTIPS), html_pane(), RowsTable(attempt)
+        self.parts = [self.chosen, self.pane, self.rows]
         self.chosen.observe(lambda _change: attempt(self._show), "value")
-        super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
+        super().__init__((self.chosen, self.pane), layout=shared(ipywidgets.Layout, width="100%"))
 
     def show(self, findings: Findings, code: str) -> None:
         """Show new findings, and the code that computes them."""
@@ -56,14 +67,14 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         self._show()
 
     def _show(self) -> None:
-        name = self.chosen.value
-        self.rows.layout.display = None if name == "Rows" else "none"
-        self.pane.layout.display = "none" if name == "Rows" else None
+        name, before = self.chosen.value, self._shown
+        self.children = self.chosen, self.rows if name == "Rows" else self.pane
+        self._shown = getattr(self._findings, name.lower(), None)
         if name == "Rows":
             self.rows.show(self._findings.frame)
         elif name == "Code":
             self.pane.value = code_html(self._code)
-        else:
+        elif self._shown is not before:
             self.pane.value = scrolled(_table_html(_result_tables(self._findings)[name]), caption=name)
 
 
@@ -75,16 +86,16 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         words = "A comparison with a column, or a word in a text; empty shows all rows"
         self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em", tip=words)
         words = "The column by which the rows are sorted"
-        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em", tip=words)
-        self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
-        self.descending.layout.width = "3em"
+        self.sort = make(ipywidgets.Dropdown, "Sort by", "12em", label="3.8em", tip=words)
+        words = "The greatest first"
+        self.descending = make(ipywidgets.ToggleButton, "", "3em", icon="sort-amount-desc", tip=words)
         self.before = button("‹", "", "The rows before", lambda: attempt(lambda: self._show_page(self.page - 1)))
         self.after = button("›", "", "The rows after", lambda: attempt(lambda: self._show_page(self.page + 1)))
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
             control.observe(lambda _change: attempt(lambda: self._show_page(0)), "value")
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
-        super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
+        super().__init__((controls, self.table), layout=shared(ipywidgets.Layout, width="100%"))
 
     def show(self, frame: pd.DataFrame) -> None:
         """Show another frame, sorted by the same column as before, or by its index if it has no such column."""

@@ -10,7 +10,7 @@ from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.mail_merge import Merge, merge_letters
-from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Bounds, Renderer
+from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Renderer
 from toolkit.handwriting.client.style import (
     Distance,
     OneOrMore,
@@ -20,7 +20,6 @@ from toolkit.handwriting.client.style import (
     Style,
     SweptOption,
     letter_style,
-    page_style,
 )
 from toolkit.handwriting.client.sweeping import ContactSheet, contact_sheet, sweep
 from toolkit.handwriting.handwritten import Handwritten, Letter, warn_of_losses
@@ -43,22 +42,11 @@ class HandwritingClient(PublicNames):
     def __repr__(self) -> str:
         return f"<Handwriting at {self._renderer.base_url}>"
 
-    def available(
-        self,
-        *,
-        rating_neatness: Bounds | None = None,
-        rating_cursivity: Bounds | None = None,
-        rating_embellishment: Bounds | None = None,
-        rating_character_width: Bounds | None = None,
-        order_by: str = "id",
-        order_dir: str = "asc",
-    ) -> pd.DataFrame:
+    def available(self, *, order_by: str = "id", order_dir: str = "asc") -> pd.DataFrame:
         """Return the available hands: ``GET /handwritings``, repeated until the list is complete.
 
         Parameters
         ----------
-        rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
-            The smallest and the largest rating to return, such as ``(1400, None)``; None is no bound. 1400 is the mean.
         order_by, order_dir
             ``id``, ``title``, ``date_created``, ``date_modified`` or a rating (equal ratings are sorted by title);
             ``asc`` or ``desc``.
@@ -66,7 +54,9 @@ class HandwritingClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), the four ratings (Int64).
+            Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), and the four ratings
+            ``rating_neatness``, ``rating_cursivity``, ``rating_embellishment`` and ``rating_character_width`` (Int64);
+            the mean of each is 1400.
 
         Examples
         --------
@@ -80,13 +70,6 @@ class HandwritingClient(PublicNames):
         if order_by in wire.RATINGS:
             by_title = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
             frame = by_title.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
-        all_bounds = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
-        for rating, bounds in zip(wire.RATINGS, all_bounds, strict=True):
-            minimum, maximum = bounds or (None, None)
-            if minimum is not None:
-                frame = frame[frame[rating] >= minimum]
-            if maximum is not None:
-                frame = frame[frame[rating] <= maximum]
         return frame
 
     def png(
@@ -136,20 +119,13 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.png("Hello", "Molly", pen="gel", random_seed=7).lines
         1
         """
-        return self._write("png", text, hand, page_style(style, options, width, height, random_seed))
+        page = PageStyle(width=width, height=height, random_seed=random_seed)
+        return self._write("png", text, hand, style, {**options, **page})
 
-    def pdf(
-        self,
-        text: str,
-        hand: str,
-        style: Style | None = None,
-        *,
-        width: Distance = 504,
-        height: Distance = "auto",
-        random_seed: Seed | None = None,
-        **options: Unpack[Style],
-    ) -> Handwritten:
-        """Write a text as a PDF whose words can be searched, up to 100 inches wide: ``GET /render/pdf``. See `png`.
+    def pdf(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
+        """Write a text as a PDF whose words can be searched, up to 100 inches wide: ``GET /render/pdf``.
+
+        The options are those of `png`, with `width`, `height` and `random_seed`.
 
         Examples
         --------
@@ -158,35 +134,15 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.pdf("Hello", "Molly", handwriting_color=(1, 0.5, 0, 0.2)).data[:5]
         b'%PDF-'
         """
-        return self._write("pdf", text, hand, page_style(style, options, width, height, random_seed))
+        return self._write("pdf", text, hand, style, options)
 
-    def svg(
-        self,
-        text: str,
-        hand: str,
-        style: Style | None = None,
-        *,
-        width: Distance = 504,
-        height: Distance = "auto",
-        random_seed: Seed | None = None,
-        **options: Unpack[Style],
-    ) -> Handwritten:
-        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`."""
-        return self._write("svg", text, hand, page_style(style, options, width, height, random_seed))
+    def svg(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
+        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. Options as in `png`."""
+        return self._write("svg", text, hand, style, options)
 
-    def animation(
-        self,
-        text: str,
-        hand: str,
-        style: Style | None = None,
-        *,
-        width: Distance = 504,
-        height: Distance = "auto",
-        random_seed: Seed | None = None,
-        **options: Unpack[Style],
-    ) -> Handwritten:
-        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`."""
-        return self._write("replay", text, hand, page_style(style, options, width, height, random_seed))
+    def animation(self, text: str, hand: str, style: Style | None = None, **options: Unpack[PageStyle]) -> Handwritten:
+        """Write a text as an animated SVG: ``GET /render/replay``, on gateways of this toolkit. Options as in `png`."""
+        return self._write("replay", text, hand, style, options)
 
     def letter(
         self,
@@ -336,8 +292,8 @@ class HandwritingClient(PublicNames):
         """
         return contact_sheet(pictures, columns, labels)
 
-    def _write(self, kind: FileKind, text: str, hand: str, style: PageStyle) -> Handwritten:
-        rendering = self._renderer.render(text, hand, kind, style)
+    def _write(self, kind: FileKind, text: str, hand: str, style: Style | None, options: PageStyle) -> Handwritten:
+        rendering = self._renderer.render(text, hand, kind, {**(style or {}), **options})
         warn_of_losses(rendering, "use height='auto', or letter()")
         return rendering
 

@@ -20,7 +20,6 @@ from toolkit.system.nearest_name import nearest_names
 
 Query: TypeAlias = Mapping[str, StrOrSecret | None]
 Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
-Bounds: TypeAlias = tuple[float | None, float | None]  # the smallest and the largest rating; None means no bound
 _PREVIEW_DPI = 96
 
 

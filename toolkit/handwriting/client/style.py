@@ -123,17 +123,11 @@ _DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding
 _NUMBER_PATTERN = re.compile(r"\+?[0-9.]+")
 
 
-def page_style(
-    style: Style | None, options: Style, width: Distance, height: Distance, random_seed: Seed | None
-) -> PageStyle:
-    """Return the parameters of a page; `options` take precedence over `style`."""
-    return {**(style or {}), **options, "width": width, "height": height, "random_seed": random_seed}
-
-
 def letter_style(style: Style | None, options: Style, page: Page, random_seed: Seed | None) -> PageStyle:
+    """Return the parameters of a letter; `options` take precedence over `style`, and both over the defaults."""
     width, height = _distances("page", _page_sides(page), "pt")
     chosen: Any = {name: value for name, value in {**(style or {}), **options}.items() if value is not None}
-    return page_style(LETTER_DEFAULTS, chosen, width, height, random_seed)
+    return {**LETTER_DEFAULTS, **chosen, "width": width, "height": height, "random_seed": random_seed}
 
 
 def query_of(style: PageStyle, kind: FileKind) -> dict[str, str]:

@@ -79,6 +79,7 @@ class ContactSheet(Handwritten):
         return hashlib.sha256(digests.encode("ascii")).hexdigest()[:12]
 
     def __repr__(self) -> str:
+        # With the digest, because the test of the notebooks compares texts, and no pictures.
         return f"<Contact sheet of {len(self.writings)}, {self.width:g} x {self.height:g}, {self.digest}>"
 
 

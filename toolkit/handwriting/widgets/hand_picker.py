@@ -1,7 +1,7 @@
 """Choose a hand by its title, or from a wall of small pictures: the beginning of the text in each hand."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from toolkit.errors import ToolkitError
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
 from toolkit.handwriting.client.style import PageStyle
 from toolkit.handwriting.wire import RATINGS
-from toolkit.widgets.base import html_line, row, sized
+from toolkit.widgets.base import html_line, make, row, shared
 
 _SNIPPET_LENGTH, _MAX_WORD_LENGTH = 14, 24  # characters; a longer first word is shown up to the second limit
 _PICTURE_STYLE = PageStyle(handwriting_size=20, width="auto", random_seed=1)
@@ -33,7 +33,7 @@ class HandWall(anywidget.AnyWidget):
     is_open = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, render: Callable[[str, str], bytes]) -> None:
-        super().__init__()
+        super().__init__(layout=shared(ipywidgets.Layout))
         self._render = render
         self.on_msg(self._send_pictures)
 
@@ -61,14 +61,13 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
     ) -> None:
         self._client = client
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
-        name = ipywidgets.Combobox(description="Hand", continuous_update=False)
-        self.name = sized(name, "14em", label="3em", tip="Type a title, or choose a picture")
-        self.all = ipywidgets.ToggleButton(description="All hands", icon="th", tooltip="Show all hands at once")
-        self.all.layout.width = "auto"
+        tip = "Type a title, or choose a picture"
+        self.name = make(ipywidgets.Combobox, "Hand", "14em", label="3em", tip=tip, continuous_update=False)
+        self.all = make(ipywidgets.ToggleButton, "All hands", icon="th", tip="Show all hands at once")
         self.ratings = html_line()
         self.wall = HandWall(self._snippet_png)
         head = row(self.name, self.all, self.ratings)
-        super().__init__((head, self.wall), layout=ipywidgets.Layout(overflow="visible", width="100%"))
+        super().__init__((head, self.wall), layout=shared(ipywidgets.Layout, overflow="visible", width="100%"))
         self.handwriting = self.wall.chosen = handwriting
         traitlets.link((self, "handwriting"), (self.wall, "chosen"))
         ipywidgets.dlink((self.all, "value"), (self.wall, "is_open"))
@@ -81,14 +80,7 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.name.options = tuple(self._listing["title"])
         renderer = renderer_of(self._client)
         self.handwriting = renderer.titles[renderer.id_of(self.handwriting)]
-        self.wall.hands = [
-            {
-                "title": hand["title"],
-                "hint": _ratings_of(hand)[0],
-                "tip": "\n".join([f"Write with {hand['title']}", *_ratings_of(hand)]),
-            }
-            for _, hand in self._listing.iterrows()
-        ]
+        self.wall.hands = [_card_of(hand) for hand in self._listing.to_dict("records")]
         self._show_chosen()
 
     def show_text(self, text: str) -> None:
@@ -100,13 +92,18 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         chosen = self._listing[self._listing["title"].str.casefold() == self.handwriting.casefold()]
         if len(chosen):
             self.name.value = chosen["title"].iloc[0]
-        ratings_text = ", ".join(_ratings_of(chosen.iloc[0])) if len(chosen) else ""
+        ratings_text = ", ".join(_ratings_of(chosen.iloc[0].to_dict())) if len(chosen) else ""
         self.ratings.value = f'<span class="toolkit-hint">{escape(ratings_text)}</span>'
 
     def _snippet_png(self, snippet: str, title: str) -> bytes:
         return renderer_of(self._client).render(snippet, title, "png", _PICTURE_STYLE).data
 
 
-def _ratings_of(hand: pd.Series) -> list[str]:
+def _card_of(hand: Mapping[Hashable, Any]) -> dict[str, str]:
+    ratings = _ratings_of(hand)
+    return {"title": hand["title"], "hint": ratings[0], "tip": "\n".join([f"Write with {hand['title']}", *ratings])}
+
+
+def _ratings_of(hand: Mapping[Hashable, Any]) -> list[str]:
     """Return the ratings of a hand as texts such as ``neatness 1512``; 1400 is the mean."""
     return [f"{name.removeprefix('rating_').replace('_', ' ')} {hand[name]}" for name in RATINGS]

@@ -23,14 +23,19 @@ from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import FileKind
 from toolkit.widgets.base import (
     ServiceWidget,
-    add_tip,
     button,
     code_html,
+    column,
     copy_button,
     html_pane,
     in_turn,
+    label,
+    line,
+    make,
     row,
     service_of,
+    set_visible,
+    toggle_buttons,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +54,6 @@ _LETTER_KINDS: dict[str, tuple[FileKind, str]] = {
 }
 #: Pixels per inch of the file of a page.
 _FILE_DPI = 144
-_MOST_SHOWN_CHARACTERS = 8
 _INITIAL_TEXT = """\
 Dear Ada,
 
@@ -117,20 +121,18 @@ class HandwritingExplorer(ServiceWidget):
         self.fit.observe(lambda _: self._attempt(self._show), "value")
 
     def _make_controls(self, text: str, handwriting: str) -> None:
-        layout = ipywidgets.Layout(width="auto", height="9em")
-        self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
-        add_tip(self.text, "The text; Enter begins a line")
+        words = "The text; Enter begins a line"
+        self.text = make(ipywidgets.Textarea, height="9em", tip=words, value=text, placeholder="Write something")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
-        self.kind = ipywidgets.ToggleButtons()
-        self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
+        self.kind = toggle_buttons({}, width="auto")
         self._offer_kinds()
         self.previous_button = button("", "chevron-left", "The page before", lambda: self._turn(-1))
         self.next_button = button("", "chevron-right", "The next page", lambda: self._turn(1))
-        self.place = ipywidgets.Label()
-        self._pager = ipywidgets.HBox((self.previous_button, self.place, self.next_button))
-        self.fit = ipywidgets.ToggleButton(True, description="Whole page", icon="compress")
-        self.fit.tooltip, self.fit.layout.width = "On: as large as there is room. Off: true size, to scroll", "auto"
+        self.place = label()
+        self._pager = line(self.previous_button, self.place, self.next_button)
+        words = "On: as large as there is room. Off: true size, to scroll"
+        self.fit = make(ipywidgets.ToggleButton, "Whole page", icon="compress", tip=words, value=True)
         words = "Keep this writing beside the next ones, at one scale"
         self.keep_button = button("Compare", "columns", words, self._keep)
         self.drop_button = button("Stop comparing", "times", "Remove the earlier writing", self._drop)
@@ -140,11 +142,11 @@ class HandwritingExplorer(ServiceWidget):
 
     def _lay_out(self) -> None:
         self.paper.add_class("toolkit-desk")
-        add_tip(self.paper, "What is written").tabbable = True
+        self.paper.tooltip, self.paper.tabbable = "What is written", True
         view_row = row(self._pager, self.fit, self.keep_button, self.drop_button)
         file_row = row(self.kind, self.download_button, self.copy_button)
-        main = ipywidgets.VBox((self.paper, view_row, self.status, file_row, self.code_line))
-        look = ipywidgets.VBox((self.text, self.look.add_class("toolkit-look")))
+        main = column(self.paper, view_row, self.status, file_row, self.code_line)
+        look = column(self.text, self.look.add_class("toolkit-look"))
         self.show(self.picker, self.beside(look.add_class("toolkit-controls"), main.add_class("toolkit-main")))
 
     @property
@@ -256,10 +258,10 @@ class HandwritingExplorer(ServiceWidget):
         if not sheets:
             return
         most = self._most_pages
-        self._pager.layout.display = None if most > 1 else "none"
+        set_visible(self._pager, most > 1)
         self.previous_button.disabled, self.next_button.disabled = self.page_number == 1, self.page_number == most
         self.place.value = f"page {self.page_number} of {most}"
-        self.drop_button.layout.display = "none" if self.kept is None else ""
+        set_visible(self.drop_button, self.kept is not None)
         self.code_line.value = code_html(sheets[-1].settings.code(self.kind.value, self.page_number))
         moving = self.file if self.kind.value == "animation" else None
         self.paper.value = desk_html(sheets, moving, is_whole=self.fit.value)
@@ -272,16 +274,6 @@ class HandwritingExplorer(ServiceWidget):
         size = str(self.look.page.value) or f"{writing.width:g} x {writing.height:g} px"
         pages = f" · {counted(writing.pages, 'page')}" if self.look.is_letter else ""
         return f"{writing.handwriting}: {size}{pages} · {counted(writing.lines or 0, 'line')}{cut}"
-
-    def show_error(self, error: Exception, subject: str = "") -> None:
-        """Show an error, and what to do about characters that a hand lacks."""
-        problems = error.problems if isinstance(error, InvalidParameters) else ()
-        if missing := [character for problem in problems for character in problem.missing_characters]:
-            shown = " ".join(missing[:_MOST_SHOWN_CHARACTERS]) + " ..." * (len(missing) > _MOST_SHOWN_CHARACTERS)
-            advice = f"{self.picker.handwriting} cannot write {shown} – take it out, or choose another hand."
-            self.say(advice, error=error)
-        else:
-            super().show_error(error, subject)
 
     def _mark(self, fields: Collection[str]) -> None:
         """Mark the controls of wrong fields; dim a picture that does not show the present settings."""

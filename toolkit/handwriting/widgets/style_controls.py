@@ -1,5 +1,6 @@
 """A control for every parameter of a rendering: of a letter on pages, or of one picture."""
 
+import itertools
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from PIL import ImageColor
 
 from toolkit.handwriting.client.style import LETTER_DEFAULTS, PAGE_SIZES, PRESETS
 from toolkit.handwriting.wire import ALIGNS, MISSING_CHOICES, PAPERS, PENS
-from toolkit.widgets.base import button, check_box, in_turn, sized, slider
+from toolkit.widgets.base import button, check_box, in_turn, make, shared, slider, toggle_buttons
 
 _LABEL_WIDTH = "5.2em"
 _NO_PAGE = "one picture, as large as below"
@@ -52,8 +53,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, as a multiple of the size")
         self.line_variance = slider("Line variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.12")
         self.word_variance = slider("Word variance", 0, 0, 1, 0.01, "Largest relative change; a person's is up to 0.3")
-        field = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
-        self.seed = sized(field, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
+        tip = "The same seed gives the same writing, in every kind of file"
+        self.seed = make(ipywidgets.BoundedIntText, "Seed", label=_LABEL_WIDTH, tip=tip, value=1, min=1, max=2**53)
         self.missing = _dropdown("Missing", MISSING_CHOICES, "What happens to characters that no hand has")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
@@ -69,13 +70,14 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.align = _dropdown("Align", ALIGNS, "Where the text is between top and bottom; not with padding")
         self.padding = slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least this far from the edges")
 
-        names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
-        names.description, names.continuous_update = "Ink", False
         tip = "The name of a colour, or #1b3a8a, or for print cyan, magenta, yellow and black from 0 to 1"
-        self.inks = sized(names, label=_LABEL_WIDTH, tip=tip)
+        names: dict[str, Any] = {"placeholder": "navy or (1, 0.5, 0, 0.2)", "options": tuple(ImageColor.colormap)}
+        self.inks = make(ipywidgets.Combobox, "Ink", label=_LABEL_WIDTH, tip=tip, continuous_update=False, **names)
+        tip = "The colour if the field above is empty"
         # Concise: without the text field of the picker, which ignores Enter in JupyterLab.
-        picker = ipywidgets.ColorPicker(value="#000000", concise=True, description="or choose")
-        self.colour = sized(picker, label=_LABEL_WIDTH, tip="The colour if the field above is empty")
+        self.colour = make(
+            ipywidgets.ColorPicker, "or choose", label=_LABEL_WIDTH, tip=tip, value="#000000", concise=True
+        )
         self.pen = _dropdown("Pen", PENS, "The kind of pen; except with plain, the ink varies with speed and pressure")
         self.paper = _dropdown("Paper", PAPERS, "The background; none is transparent")
         tip = "Forms of letters, joins, gaps, margins and the slope of lines"
@@ -95,20 +97,18 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "Ink": (self.pen, self.paper, self.natural, self.inks, self.colour),
         }  # fmt: skip
         tooltips = ["Size, spacing and seed", "Letter or picture, sides and margin", "Colour, pen and paper"]
-        self.section = ipywidgets.ToggleButtons(options=list(self._sections), tooltips=tooltips)
-        self.section.style.button_width = "auto"
-        everything = [control for controls in self._sections.values() for control in controls]
-        super().__init__((self.section, *everything))
+        self.section = toggle_buttons(dict(zip(self._sections, tooltips, strict=True)))
+        self.parts = [self.section, *itertools.chain(*self._sections.values())]
+        super().__init__(layout=shared(ipywidgets.Layout))
         for control in (self.height_auto, self.margin, self.align, self.padding, self.inks, self.page):
             control.observe(lambda _: self._enable(), "value")
         self._enable()
         self._open_section()
 
     def _open_section(self) -> None:
-        for name, controls in self._sections.items():
-            for control in controls:
-                is_shown = name == self.section.value and not (self.is_letter and control in self._of_pictures)
-                control.layout.display = None if is_shown else "none"
+        hidden = self._of_pictures if self.is_letter else ()
+        opened = self._sections[self.section.value]
+        self.children = self.section, *(control for control in opened if control not in hidden)
 
     @property
     def is_letter(self) -> bool:
@@ -158,4 +158,4 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _dropdown(description: str, options: Sequence[Any], tooltip: str) -> ipywidgets.Widget:
-    return sized(ipywidgets.Dropdown(options=options, description=description), label=_LABEL_WIDTH, tip=tooltip)
+    return make(ipywidgets.Dropdown, description, label=_LABEL_WIDTH, tip=tooltip, options=options)

@@ -18,7 +18,18 @@ from toolkit.identity.flow import State, in_words
 from toolkit.identity.phones import DemoPhones, Handset
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
-from toolkit.widgets.base import ServiceWidget, button, html_line, html_pane, in_turn, row, service_of, sized
+from toolkit.widgets.base import (
+    ServiceWidget,
+    button,
+    column,
+    html_line,
+    html_pane,
+    in_turn,
+    make,
+    row,
+    service_of,
+    toggle_buttons,
+)
 from toolkit.widgets.diagrams import DrawingPane, png
 
 if TYPE_CHECKING:
@@ -181,30 +192,27 @@ class IdentityWalkthrough(ServiceWidget):
 
     def _make_controls(self, presets: Mapping[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
-        phones = ipywidgets.Dropdown(options=options, value=preset, description="Phone")
-        self.preset = sized(phones, "21em", tip="Whose phone it is, and what its network answers")
+        tip = "Whose phone it is, and what its network answers"
+        self.preset = make(ipywidgets.Dropdown, "Phone", "21em", tip=tip, options=options, value=preset)
         self.again = button("Begin again", "refresh", "Forget this flow", self._begin)
         tip = "The operator revokes its code and forgets its wrong answers"
         self.reset = button("Reset phone", "ban", tip, self.reset_phone)
-        clock = ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock")
-        self.seconds = sized(clock, "17em", tip="How much time passes, and what is too old then")
+        tip = "How much time passes, and what is too old then"
+        self.seconds = make(ipywidgets.Dropdown, "Clock", "17em", tip=tip, options=_CLOCK_STEPS)
         tip = "Let so much time pass at the gateway"
         self.advance = button("Advance", "clock-o", tip, lambda: self.let_pass(self.seconds.value))
         self._buttons = {name: button(label, "", tip, partial(self.take, name)) for name, (label, tip) in STEPS.items()}
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
-        placeholder = "the owner answers"
-        answer = ipywidgets.Password(description="Answer", placeholder=placeholder, continuous_update=False)
-        self.answer = sized(answer, "17em", tip="Sent with step 5; empty sends the right answer")
+        tip, words = "Sent with step 5; empty sends the right answer", "the owner answers"
+        self.answer = make(ipywidgets.Password, "Answer", "17em", tip=tip, placeholder=words, continuous_update=False)
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
-        attacks = ipywidgets.Dropdown(options=titles, description="Attack")
-        self.attack = sized(attacks, "27em", tip="What an attacker tries, and the rule that refuses it")
+        tip = "What an attacker tries, and the rule that refuses it"
+        self.attack = make(ipywidgets.Dropdown, "Attack", "27em", tip=tip, options=titles)
         tip = "Really send this attack"
         self.attack_button = button("Try it", "bolt", tip, lambda: self.try_attack(self.attack.value))
-        self.view = ipywidgets.ToggleButtons(options=[_FLOW, _ATTACK], tooltips=["Your flow", "The last attack"])
-        self.view.style.button_width = "5.5em"
-        self.view.layout.width = "auto"
+        self.view = toggle_buttons({_FLOW: "Your flow", _ATTACK: "The last attack"}, "5.5em", width="auto")
         self.states, self.sequence = DrawingPane(), DrawingPane()
         self.exchange, self.result, self.life = html_pane(), html_pane(), html_line()
         self.preset.observe(lambda _change: self._begin(), "value")
@@ -212,9 +220,9 @@ class IdentityWalkthrough(ServiceWidget):
         self.sequence.observe(self._show_exchange, "chosen")
 
     def _lay_out(self) -> None:
-        diagrams = ipywidgets.VBox((self.states, self.sequence)).add_class("toolkit-diagrams")
+        diagrams = column(self.states, self.sequence).add_class("toolkit-diagrams")
         self.sequence.add_class("toolkit-sequence")
-        chosen = ipywidgets.VBox((self.result, self.exchange)).add_class("toolkit-exchange")
+        chosen = column(self.result, self.exchange).add_class("toolkit-exchange")
         self.show(
             row(self.preset, self.again, self.reset, self.seconds, self.advance),
             row(*self._buttons.values(), self.answer),

@@ -20,7 +20,18 @@ from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments
 from toolkit.rewards.client import RewardClient
 from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
-from toolkit.widgets.base import ServiceWidget, button, code_html, copy_button, html_pane, in_turn, row, sized, slider
+from toolkit.widgets.base import (
+    ServiceWidget,
+    button,
+    code_html,
+    column,
+    copy_button,
+    html_pane,
+    in_turn,
+    make,
+    row,
+    slider,
+)
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
 
 _REASON_LABELS = {
@@ -157,16 +168,18 @@ class RewardsExplorer(ServiceWidget):
         tip = "After a reward, a device gets no other reward for this time"
         minutes = limits.min_gap_s / 60
         self.gap = slider("Minutes between two rewards", minutes, 0, max(240, minutes), 1.0, tip, readout=".0f")
-        stock = ipywidgets.BoundedIntText(self._rules_before.stock, min=0, max=10**9, description="Rewards in stock")
-        self.stock = sized(stock, label="9.5em", tip="The number of rewards that can be given")
-        units = ["device", "moment"]  # what is assigned to a test group
-        arms_by = ipywidgets.Dropdown(options=units, value=self._rules_before.arms_by, description="Test groups by")
+        traits: dict[str, Any] = {"value": self._rules_before.stock, "min": 0, "max": 10**9}
+        tip = "The number of rewards that can be given"
+        self.stock = make(ipywidgets.BoundedIntText, "Rewards in stock", label="9.5em", tip=tip, **traits)
+        units: dict[str, Any] = {
+            "options": ["device", "moment"],
+            "value": self._rules_before.arms_by,
+        }  # what a test group consists of
         tip = "Whether a device stays in one test group, or each moment is put into a group"
-        self.arms_by = sized(arms_by, label="9.5em", tip=tip)
+        self.arms_by = make(ipywidgets.Dropdown, "Test groups by", label="9.5em", tip=tip, **units)
         changeable = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
         self._initial_values = {control: control.value for control in changeable}
-        why = ipywidgets.Dropdown(description="Explain")
-        self.why = sized(why, "25em", tip="One decision with this result, rule by rule")
+        self.why = make(ipywidgets.Dropdown, "Explain", "25em", tip="One decision with this result, rule by rule")
         self.reset = button("Reset", "undo", "Go back to the rules before the change", self._reset)
         tip = "Send a test moment and show its page"
         self.page_button = button("Show a test reward", "gift", tip, self._show_page)
@@ -178,7 +191,7 @@ class RewardsExplorer(ServiceWidget):
         rules = self._rules_before
         arms = any(own.arms for own in rules.moments.values())
         off = [name for name, own in rules.moments.items() if not own.enabled]
-        column = [
+        parts = [
             self.p, _hint(_own_limits_hint(rules, "p")),
             self.per_device, _hint(_own_limits_hint(rules, "per_device_per_day")),
             self.per_moment, _hint(_own_limits_hint(rules, "per_moment_per_day")),
@@ -189,10 +202,10 @@ class RewardsExplorer(ServiceWidget):
             _hint(unknown_moments_text(rules, self.decisions)),
             row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,))),
         ]  # fmt: skip
-        controls = ipywidgets.VBox(list(filter(None, column))).add_class("toolkit-controls")
+        controls = column(*filter(None, parts)).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
         shown = (self.limit, self.plots, _hint(_ASSUMED), self.why, self.explanation, self.page, self.code_line)
-        self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
+        self.show(self.status, self.beside(controls, column(*shown).add_class("toolkit-main")))
 
     @in_turn
     def _on_change(self, _change: object) -> None:

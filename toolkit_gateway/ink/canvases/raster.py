@@ -34,4 +34,4 @@ def fill_path(path: Path, transform: Affine2D, width: int, height: int) -> Cover
     pen.set_linewidth(0)
     pen.set_snap(False)
     agg.draw_path(pen, path, transform, (0, 0, 0, 1))
-    return np.asarray(agg.buffer_rgba())[:, :, 3]
+    return np.asarray(agg.buffer_rgba())[:, :, 3].copy()  # the buffer takes four times the memory

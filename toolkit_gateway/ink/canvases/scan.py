@@ -4,7 +4,8 @@ The page is drawn as one channel of brightness; a palette maps brightness to the
 """
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +76,7 @@ class Scan:
             rules, margin = (coverage([ink], self._width, len(alpha), first_row) for ink in (self._rules, self._margin))
             drop = np.maximum(margin, rules) * np.float32(RULE_LEVELS * min(self._sheet.rule_width, 1.0) / 255)
             bright -= drop
-        inked = np.flatnonzero(alpha)
+        inked = np.flatnonzero(alpha > 0)
         bright.ravel()[inked] *= _CLEARNESS[alpha.ravel()[inked]]
         index = (bright * _INDEX_PER_LEVEL).astype(np.uint8)
         np.minimum(index, _INK_COLOURS - 1, out=index)
@@ -113,9 +114,10 @@ def _texture(strength: float) -> Grey:
     grain = np.tile(grain_tile()[:-1, :-1], (2, 2))
     texture = NOISE_LEVELS * RandomStreams("scanner").gaussian("noise", TILE_PX * TILE_PX).reshape(TILE_PX, TILE_PX)
     texture += (0.5 if coarse else 0.35) * strength * grain
-    soft = np.repeat(np.repeat(grain_tile()[: TILE_PX // 8, : TILE_PX // 8], 8, 0), 8, 1)
-    for axis in (0, 1):
-        soft = np.mean([np.roll(soft, n, axis) for n in range(-6, 7)], axis=0)
+    soft: npt.NDArray[Any] = np.repeat(np.repeat(grain_tile()[: TILE_PX // 8, : TILE_PX // 8], 8, 0), 8, 1)
+    for _ in range(2):  # the mean of 13 neighbours, down and across
+        wide = np.concatenate([soft[-6:], soft, soft[:6]])
+        soft = (reduce(np.add, (wide[n : n + TILE_PX] for n in range(12, -1, -1))) / 13).T
     texture += (0.2 if coarse else 0.3) * strength * soft
     if coarse:
         texture += 0.8 * strength * _fibres()

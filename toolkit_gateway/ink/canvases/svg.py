@@ -18,7 +18,6 @@ from toolkit_gateway.ink.canvases.curves import POINT_UNITS, ink_opacity, outlin
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import CMYK, RGB
 from toolkit_gateway.ink.pen import slowness
-from toolkit_gateway.ink.random_streams import Integers
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG
 
 WRITING_SPEED = 11.0  # handwriting sizes per second, where the slowness of the hand is 0.4
@@ -74,7 +73,8 @@ def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]
     yield f'{_STYLE_ELEMENT}<g {pen} stroke-linejoin="round">'
     for n in list(shapes):
         shape = shapes.pop(n)  # frees the memory of a shape that is in the file
-        line = _centre_line(centre[start[n] : start[n] + strokes.length[n]])
+        points = centre[start[n] : start[n] + strokes.length[n]].tolist()
+        line = "M" + " ".join(f"{x} {y}" for x, y in points)
         yield (
             f'<clipPath id="s{prefix}-{n}"><path d="{shape}"/></clipPath><g clip-path="url(#s{prefix}-{n})">'
             f'<path class="w" pathLength="1" d="{line}" stroke-width="{int(width[n])}" '
@@ -109,10 +109,6 @@ def _animations(page: Page, size: float) -> list[str]:
         f"animation-delay:{delay:.2f}s;animation-duration:{seconds:.2f}s;animation-timing-function:linear(0,{shares},1)"
         for delay, seconds, shares in zip(time_scale * begin, time_scale * duration, easing, strict=True)
     ]
-
-
-def _centre_line(points: Integers) -> str:
-    return "M" + " ".join(f"{x} {y}" for x, y in points.tolist())
 
 
 def _path_data(curve: list[int], size: float) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import starmap
 
 import numpy as np
 import numpy.typing as npt
@@ -36,21 +37,30 @@ def amount_at(
     """
     width, first_row, height = area
     top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 6, int(width / cell) + 5
-    passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
-    for point_x, point_y, weight, amount in _points_across_strokes(strokes, ink, size, cell):
+
+    def collected(point_x: Floats, point_y: Floats, weight: Floats, amount: Floats) -> Floats:
+        """Return the passes and the flow of the points in each cell, shape (2, cells)."""
         # Ink outside the area goes to the outermost cells, which no pixel reads.
         across, along = np.clip(point_x / cell + 1, 0, columns - 2), np.clip(point_y / cell - top, 0, rows - 2)
         column, row = across.astype(np.intp), along.astype(np.intp)
         first, right, down = row * columns + column, across - column, along - row
         upper, lower = weight * (1 - down), weight * down
-        # All four corners in one count: it makes an array of all cells, however few the points are.
-        corners = np.concatenate([first, first + 1, first + columns, first + columns + 1])
-        parts = np.concatenate([upper * (1 - right), upper * right, lower * (1 - right), lower * right])
-        passes += np.bincount(corners, parts, rows * columns)
-        flow += np.bincount(corners, parts * np.tile(amount, 4), rows * columns)
-    mean_flow = np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-4)
+        both = np.zeros((2, rows * columns))
+        parts = upper * (1 - right), upper * right, lower * (1 - right), lower * right
+        for corner, part in zip((first, first + 1, first + columns, first + columns + 1), parts, strict=True):
+            np.add.at(both[0], corner, part)
+            np.add.at(both[1], corner, part * amount)
+        return both
+
+    batches = starmap(collected, _points_across_strokes(strokes, ink, size, cell))
+    total = next(batches, np.zeros((2, rows * columns)))
+    for both in batches:
+        total += both
+    inked = np.flatnonzero(total[0] > 1e-4)
+    passes, flow = total[:, inked]
     second = np.minimum(np.maximum(passes - _SECOND_PASS, 0), 1.5)
-    grid = (mean_flow * (1 + ink.kind.overlap * second)).astype(np.float32)
+    grid = np.ones(rows * columns, np.float32)
+    grid[inked] = flow / passes * (1 + ink.kind.overlap * second)
     return _interpolated(grid, columns, x / np.float32(cell) + 1, y / np.float32(cell) - top)
 
 
@@ -58,7 +68,7 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     """Multiply the coverage of rows of a page by the density of the ink; `size` is the cap height in pixels."""
     if len(strokes.x) > _MAX_POINTS and (strokes.steps() * 2 * strokes.radius).sum() > _MAX_STROKE_AREA * alpha.size:
         return (alpha * np.float32(ink.kind.opacity)).astype(np.uint8)
-    inked = np.flatnonzero(alpha)
+    inked = np.flatnonzero(alpha > 0)
     if not len(inked):
         return alpha
     rows = inked // alpha.shape[1]

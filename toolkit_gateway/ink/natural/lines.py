@@ -131,12 +131,8 @@ class _Lines:
     def layout(self) -> Layout:
         bounds = [*self._first, len(self._words)]
         texts = ["".join(word.blank + word.text for word in self._words[a:b]) for a, b in pairwise(bounds)]
-        x, line, start = (
-            np.array(self._x, np.float64),
-            np.array(self._line, np.int64),
-            np.array(self._start, np.float64),
-        )
-        return Layout(self._words, line, x, start, len(self._start), texts)
+        x, start = np.array(self._x, np.float64), np.array(self._start, np.float64)
+        return Layout(self._words, np.array(self._line, np.int64), x, start, len(self._start), texts)
 
 
 def _columns(writing: Writing, words: list[ShapedWord], first_words: list[int]) -> dict[int, float]:

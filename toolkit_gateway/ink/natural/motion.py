@@ -88,7 +88,8 @@ def _move_bar(
 ) -> None:
     """Multiply the length of a bar, give the bar a slope, and move it right by the share `shift` of its length."""
     choice, word = draft.choices[letter], draft.word_of_letter
-    left, right = float(x.min()), float(x.max())
+    first_x, last_x, height = float(x.min()), float(x.max()), float(y.mean())
+    left, right = first_x, last_x
     if choice.bar:  # of two letters: it may only become longer, or it would miss one of them
         factor, shift = max(factor, 1.0), 0.0
     if choice.bar == "left":
@@ -97,7 +98,7 @@ def _move_bar(
         stem = float(np.median(np.concatenate([across for across, kind in parts if not kind])))
         begins = [float(across.min()) for across, kind in parts if kind == BAR]
         left = min(left, *(first.x + begin for begin in (*begins, stem - MIN_OVERHANG * x_height)))
-    elif choice.bar == "right" and y.mean() > 0.7:  # a lower bar would cross out the next letter
+    elif choice.bar == "right" and height > 0.7:  # a lower bar would cross out the next letter
         right += 0.8 * choice.spacing
     length = min((right - left) * factor, max(right - left, MAX_BAR_LENGTH))
     length = max(length, MIN_BAR_LENGTH * x_height)
@@ -108,8 +109,8 @@ def _move_bar(
         begin = max(begin, min(left, choice.x))
     if letter + 1 < len(word) and word[letter + 1] == word[letter]:
         end = min(end, max(right, choice.x + choice.spacing))
-    x[:] = begin + (x - x.min()) * ((end - begin) / max(float(np.ptp(x)), 1e-6))
-    y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
+    x[:] = begin + (x - first_x) * ((end - begin) / max(last_x - first_x, 1e-6))
+    y[:] = height + 0.4 * (y - height) + slope * (x - middle)
 
 
 def _apply_drift(

@@ -14,13 +14,6 @@ def parts_of(strokes: Strokes) -> list[Part]:
     return np.split(rows, strokes.start[1:]) if len(strokes.length) else []
 
 
-def strokes_of(parts: list[Part]) -> Strokes:
-    """Return parts as strokes without flags."""
-    rows = np.concatenate([np.zeros((0, 3)), *parts])
-    length = np.array([len(part) for part in parts], np.int64)
-    return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.zeros(len(parts), np.uint8))
-
-
 def arc_lengths(part: Part) -> Floats:
     """Return the length of the stroke from the first point to each point."""
     dx, dy = np.diff(part[:, 0]), np.diff(part[:, 1])

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 from unicodedata import combining
@@ -111,7 +111,7 @@ class Penman:
         self.joined = shaper.measures.joined
         self.slant = shaper.writer.slant + (shaper.measures.slant or 0.0)
         self.habits = shaper.habits
-        chosen = allographs or shaper.hands[0].allographs
+        chosen = allographs or shaper.hand.allographs
         number = WRITER_NAMES.index(shaper.writer.name)
         self._names, self._clear_joins = chosen.forms[number], chosen.joins[number]
         x_height = self._height_of("x")
@@ -246,11 +246,14 @@ def _pick_form(count: int, last_forms: dict[str, int], character: str, position:
     """Choose another form than the last one, and store it; first and last letters of a word prefer others."""
     if count == 1:
         return 0
-    before = last_forms.get(character, -1)
-    weights = [0.0 if n == before else _FORM_WEIGHTS[(n + position) % count] for n in range(count)]
-    up_to = list(accumulate(weights))
+    up_to = _cumulative_weights(count, position, last_forms.get(character, -1))
     last_forms[character] = bisect_right(up_to, chance * up_to[-1])
     return last_forms[character]
+
+
+@cache
+def _cumulative_weights(count: int, position: int, before: int) -> list[float]:
+    return list(accumulate(0.0 if n == before else _FORM_WEIGHTS[(n + position) % count] for n in range(count)))
 
 
 def _share_bars(choices: list[ChosenLetter], begin: int, glyphs: Sequence[WordGlyph], chance: int) -> None:

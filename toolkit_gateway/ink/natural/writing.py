@@ -27,11 +27,8 @@ SIGNATURE_SIZE = 1.18  # factor on the size of a signature below a letter
 LONG_WORD, LATE_WORDS = 9, 150  # letters of a long word; words after which the hand writes as fast as it will
 LENGTH_SHARE, FREQUENT_SHARE, LATE_SHARE = 0.5, 0.4, 0.3  # parts of haste
 CAREFUL_LETTERS = 2  # at the beginning of a word, which are written with care
-FLATTER, WIDER, SMALLER_GAP = (
-    0.13,
-    0.04,
-    0.15,
-)  # in haste, letters are so much lower and wider, and the next gap smaller
+# In haste, letters are so much lower and wider, and the next gap smaller.
+FLATTER, WIDER, SMALLER_GAP = 0.13, 0.04, 0.15
 RUN_OUT = 0.12  # share of its width by which the last letter of a hasty word runs out
 _FREQUENT = frozenset((
     "the", "and", "that", "with", "have", "this", "from", "they", "were", "you", "for", "are", "not", "but", "had",
