@@ -275,7 +275,7 @@ def test_the_ten_worst_outliers_are_marked_and_all_are_counted() -> None:
     note = "the worst 10 of 22 outliers are marked"
     assert axes.get_xlabel() == f"created (no time zone) · {note}"
     sent = frame.dweets.chart("v").get_state()["_data"]
-    assert (len(sent["lines"][0]["rings"]["x"]) // 8, sent["note"]) == (10, note)
+    assert (len(sent["lines"][0]["rings"]["y"]) // 8, sent["note"]) == (10, note)
 
 
 # -- pictures of nothing ----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from toolkit.widgets.base import (
 )
 
 if TYPE_CHECKING:
-    from toolkit.dweets.widgets.exploration import ArchiveReader
+    from toolkit.dweets.widgets.exploration import ArchiveReader, Findings
     from toolkit.widgets.base import ServiceConnection
 
 #: Up to this many rows are read without asking; for more, a person must press Reload.
@@ -134,8 +134,8 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             if not self._exploration.history.empty:  # later choices come from the lists
                 check_existing("the history does not have", fields or (), self.fields.options)
                 check_existing("no times are in", [] if time is None else [time], self.time.options)
-        if self._drawn is None:  # nothing was read: the status says why
-            self._draw_view()
+        if self._drawn is None:  # the status says why
+            self._draw(Exploration(pd.DataFrame()).findings(self.view))
         self._observe_controls()
 
     @property
@@ -301,11 +301,12 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             self._show_view(zoomed=True)
 
     def _show_view(self, *, zoomed: bool = False) -> None:
-        self.say(self._draw_view(zoomed=zoomed))
+        findings = self._exploration.findings(self.view)
+        self._draw(findings, zoomed=zoomed)
+        self.say(findings.sentence(*self._loaded))
 
-    def _draw_view(self, *, zoomed: bool = False) -> str:
-        """Show the findings of the current choices, and return a sentence about them."""
-        self._findings = findings = self._exploration.findings(self.view)
+    def _draw(self, findings: Findings, *, zoomed: bool = False) -> None:
+        self._findings = findings
         with self.hold_trait_notifications():
             for name in ("frame", "statistics", "gaps", "outliers", "shifts"):
                 if getattr(self, name) is not getattr(findings, name):  # traitlets would compare all of their values
@@ -313,17 +314,16 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         if self._is_threshold_automatic:
             with self._without_exploring():
                 self.threshold.value = findings.threshold
-        sentence, view = findings.sentence(*self._loaded), findings.view
-        whole_view = replace(view, start="", end="")
+        whole_view = replace(findings.view, start="", end="")
         if whole_view != self._drawn:  # the chart has all times: after a zoom, no data is sent again
-            fields, marks, regular = findings.drawn_fields, findings.marks, bool(view.rule)
-            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=sentence)
+            fields, marks, regular = findings.drawn_fields, findings.marks, bool(findings.view.rule)
+            empty = findings.sentence(*self._loaded)
+            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=empty)
             self._drawn = whole_view
         if not zoomed:  # or the chart would jump back while a person pans
             with self._without_exploring():
                 self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
-        return sentence
 
     @in_turn
     def _attempt(self, work: Callable[[], None]) -> None:
