@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,11 +13,25 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
+SHOW_SOLUTION, HIDE_SOLUTION = "Show the solution", "Hide the solution"
+# As MyST-NB folds a code cell; a Markdown cell with the same tag it leaves open.
+FOLDED = f"""<div class="cell container"><details class="admonition hide above-input">
+<summary aria-label="Toggle hidden content">
+<p class="collapsed admonition-title">{SHOW_SOLUTION}</p>
+<p class="expanded admonition-title">{HIDE_SOLUTION}</p></summary>
+
+{{}}
+
+</details></div>"""
+
 # Sphinx reads only what lies below this folder.
 # In the lab the tutorials link to ../docs/, here to the same pages as neighbours; `link_pages` does the opposite.
-for notebook in (ROOT / "notebooks").glob("*.ipynb"):
-    text = notebook.read_text("utf-8").replace("](../docs/", "](../")
-    (HERE / "tutorials" / notebook.name).write_text(text, "utf-8")
+for path in (ROOT / "notebooks").glob("*.ipynb"):
+    notebook = json.loads(path.read_text("utf-8").replace("](../docs/", "](../"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown" and "hide-cell" in cell["metadata"].get("tags", ()):
+            cell["source"] = FOLDED.format("".join(cell["source"]))
+    (HERE / "tutorials" / path.name).write_text(json.dumps(notebook), "utf-8")
 
 project = "gateway-toolkit"
 author = "the authors of gateway-toolkit"
@@ -38,6 +53,7 @@ templates_path = ["_templates"]
 # The tutorials are shown as they were committed: nbval has compared their outputs. A chart is HTML that can be zoomed;
 # another widget, which has no kernel here, is a picture.
 nb_execution_mode = "off"
+nb_code_prompt_show, nb_code_prompt_hide = SHOW_SOLUTION, HIDE_SOLUTION
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -50,12 +66,13 @@ numpydoc_xref_param_type = False
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": {"**": ["page-toc"], "gallery": []},
-    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"**": ["whole-site.html"]}
+# The home and the gallery lead everywhere by themselves, and need the width.
+html_sidebars = {"**": ["whole-site.html"], "index": [], "gallery": []}
 html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

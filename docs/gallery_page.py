@@ -64,8 +64,9 @@ class Gallery(SphinxDirective):
             language = "sh" if entry["code"].startswith("toolkit ") else "python"
             code = entry["code"].strip()
             parts.append(nodes.literal_block(code, code, language=language))
-            if "notebook" in entry:  # its page shows a saved chart, which works without a kernel
-                parts += self.parse_text_to_nodes(f"[In the tutorial](/tutorials/{entry['notebook']}.ipynb)")
+            if "tutorial" in entry:
+                notebook, heading = entry["tutorial"].split("#")
+                parts += self.parse_text_to_nodes(f"[In tutorial {notebook[0]}](/tutorials/{notebook}.ipynb#{heading})")
         return nodes.container("", *parts, classes=["gallery-card"])
 
 
