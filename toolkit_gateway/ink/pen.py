@@ -66,7 +66,7 @@ PENS: dict[Pen, PenKind] = {
         dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
     ),
     "fountain": PenKind(
-        opacity=0.76, nib=1.08, contrast=1.7, speed_width=0.40, speed_flow=1.2, pressure=0.18, down=0.30, supply=0.24,
+        opacity=0.76, nib=1.08, contrast=1.7, speed_width=0.40, speed_flow=1.2, pressure=0.18, down=0.38, supply=0.28,
         dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
     ),
     "pencil": PenKind(
