@@ -171,10 +171,8 @@ class RewardsExplorer(ServiceWidget):
         traits: dict[str, Any] = {"value": self._rules_before.stock, "min": 0, "max": 10**9}
         tip = "The number of rewards that can be given"
         self.stock = make(ipywidgets.BoundedIntText, "Rewards in stock", label="9.5em", tip=tip, **traits)
-        units: dict[str, Any] = {
-            "options": ["device", "moment"],
-            "value": self._rules_before.arms_by,
-        }  # what a test group consists of
+        # What a test group consists of.
+        units: dict[str, Any] = {"options": ["device", "moment"], "value": self._rules_before.arms_by}
         tip = "Whether a device stays in one test group, or each moment is put into a group"
         self.arms_by = make(ipywidgets.Dropdown, "Test groups by", label="9.5em", tip=tip, **units)
         changeable = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
