@@ -21,7 +21,7 @@ WORD_BASELINE, WORD_SIZE, WORD_TILT = 0.022, 0.012, 0.0087
 WORD_BEND, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012
 LETTER_STRETCH, LETTER_SHIFT = 0.020, 0.012
-LETTER_BEND, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
+LETTER_BEND, LETTER_LATTICE = 0.020, 0.62
 JOIN_LENGTH = 0.28  # from each end of a joined letter; over it the bend grows from nothing
 
 
@@ -63,17 +63,10 @@ def pen_path(layout: Layout, shaper: Shaper, noise: RandomStreams) -> PenPath:
     return PenPath(rounded, letters.word_of_stroke, letters.letter_of_stroke, layout.x, end)
 
 
-def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: RandomStreams) -> tuple[Floats, Floats]:
-    """Return a smooth displacement of every point, different for each letter (`owner`), of variance 0.26 to 1.05."""
-    coarse = noise.field("coarse", owner, x / COARSE_LATTICE, y / COARSE_LATTICE)
-    fine = noise.field("fine", owner, x / FINE_LATTICE, y / FINE_LATTICE)
-    return coarse[0] + FINE_SHARE * fine[0], coarse[1] + FINE_SHARE * fine[1]
-
-
 def _move_joined_letters(letters: _Letters, shake: float, noise: RandomStreams) -> tuple[Floats, Floats, Floats]:
     """Bend every letter, but not the ends at which letters join; return x, y and relative size of each point."""
     x, y, letter = letters.strokes.x, letters.strokes.y, letters.letter_of_point
-    dx, dy = elastic_displacement(letter, x, y, noise)
+    dx, dy = noise.field("letter field", letter, x / LETTER_LATTICE, y / LETTER_LATTICE)
     edge = np.minimum(np.maximum(np.minimum(x, letters.advance[letter] - x) / JOIN_LENGTH, 0.0), 1.0)
     window = 1.5 * shake * LETTER_BEND * edge * edge * (3 - 2 * edge)
     return x + dx * window + letters.origin_x[letter], y + dy * window + letters.origin_y[letter], np.ones(len(x))
@@ -90,7 +83,7 @@ def _move_single_letters(letters: _Letters, shake: float, noise: RandomStreams) 
     turn = shake * LETTER_TURN * noise.gaussian("letter turn", count)
     left = letters.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
     x, y, letter = letters.strokes.x, letters.strokes.y, letters.letter_of_point
-    dx, dy = elastic_displacement(letter, x, y, noise)
+    dx, dy = noise.field("letter field", letter, x / LETTER_LATTICE, y / LETTER_LATTICE)
     y = y * size[letter] + dy * (shake * LETTER_BEND)
     x = x * stretch[letter] + dx * (shake * LETTER_BEND) + y * slant[letter]
     return x - y * turn[letter] + left[letter], y + x * turn[letter] + rise[letter], size[letter]

@@ -1,9 +1,9 @@
 """The pen: how wide the ink is at every point of a stroke, and how much ink lies there.
 
 A page has one nib. The ink is wider in tight curves, where the hand is slow, and where the hand presses; the pressure
-drifts along the path of the pen. A stroke begins a little wider, and ends thinner as the pen is lifted. The flow is the
-amount of ink on a point of the paper after one stroke; 1 is the usual amount. The flow is larger where the hand is
-slow or presses, and smaller where the hand is fast or the pen is dry. Plain ink has no flow.
+drifts along the path of the pen. A stroke ends thinner, as the pen is lifted. The flow is the amount of ink on a point
+of the paper after one stroke; 1 is the usual amount. The flow is larger where the hand is slow or presses. Plain ink
+has no flow.
 """
 
 from __future__ import annotations
@@ -22,15 +22,11 @@ from toolkit_gateway.ink.shaping import Shaper
 CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight line
 PRESSURE_WIDENING = 0.10  # amplitude of the change of the width with the pressure
 PRESSURE_LENGTH = 0.9  # over which the pressure drifts
-ATTACK, ATTACK_LENGTH = 0.08, 0.10  # widening at the start of a stroke, and its length
 RELEASE, RELEASE_LENGTH = 0.35, 0.20  # thinning at the end of a stroke, and its length
 MIN_WIDTH, MAX_WIDTH = 0.4, 1.9  # limits of the width, in nibs
 DOT_WIDTH = 1.25  # width of a dot of the usual size, in nibs
 JOIN_LENGTH = 0.10  # a stroke that starts or ends in other ink counts as a second stroke only from this distance on
 RUN_UP_LENGTH = 0.45  # the hand is slow over this length: after it sets the pen down and before it lifts the pen
-SUPPLY_LENGTH = 9.0  # over which the supply of ink drifts
-DRY_LENGTH = 2.2  # over which the dryness of the pen drifts
-RIPPLE_LENGTH = 0.05  # of the ripples of a rough edge
 FAINT_FLOW = 0.8  # a flow below this value is raised, so that the faintest strokes stay readable
 MIN_FLOW, MAX_FLOW = 0.04, 2.6
 MAX_NIB_RATIO = 1.1  # of the writer's nib to the script's: with a wider nib, every pen would look like a marker
@@ -47,35 +43,32 @@ class PenKind:
     speed_flow: float  # how much more ink the slowest line has than the fastest
     pressure: float  # change of the flow per unit of pressure
     down: float  # more ink in downstrokes, where the fingers press, and less in upstrokes
-    supply: float  # slow change of the flow, as the supply of ink drifts
-    dry: float  # largest loss of ink, where the pen is dry and the hand is fast
     overlap: float  # share of a second stroke that adds to the first
     streaks: float  # change of the flow across the line, in streaks along it
     rim: float  # more ink at both edges of the line than in its middle
     grain: float  # depth of the paper's grain
-    rough: float  # ripple of the edge, in half widths of the line
 
 
 PENS: dict[Pen, PenKind] = {
     "ballpoint": PenKind(
-        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.25, pressure=0.22, down=0.34, supply=0.14,
-        dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
+        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.25, pressure=0.26, down=0.34,
+        overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20,
     ),
     "gel": PenKind(
-        opacity=0.90, nib=1.0, contrast=0.6, speed_width=0.14, speed_flow=0.75, pressure=0.10, down=0.12, supply=0.08,
-        dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
+        opacity=0.90, nib=1.0, contrast=0.6, speed_width=0.14, speed_flow=0.75, pressure=0.13, down=0.12,
+        overlap=0.6, streaks=0.08, rim=0.14, grain=0.09,
     ),
     "fountain": PenKind(
-        opacity=0.76, nib=1.08, contrast=1.7, speed_width=0.40, speed_flow=1.2, pressure=0.18, down=0.38, supply=0.28,
-        dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
+        opacity=0.76, nib=1.08, contrast=1.7, speed_width=0.40, speed_flow=1.2, pressure=0.33, down=0.38,
+        overlap=0.75, streaks=0.07, rim=0.30, grain=0.10,
     ),
     "pencil": PenKind(
-        opacity=0.62, nib=1.0, contrast=0.9, speed_width=0.14, speed_flow=0.8, pressure=0.30, down=0.26, supply=0.18,
-        dry=0.2, overlap=0.55, streaks=0.12, rim=-0.30, grain=0.26, rough=0.06,
+        opacity=0.62, nib=1.0, contrast=0.9, speed_width=0.14, speed_flow=0.8, pressure=0.35, down=0.26,
+        overlap=0.55, streaks=0.12, rim=-0.30, grain=0.26,
     ),
     "felt": PenKind(
-        opacity=0.82, nib=1.60, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
-        dry=0.25, overlap=0.7, streaks=0.16, rim=0.12, grain=0.12, rough=0.04,
+        opacity=0.82, nib=1.60, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.13, down=0.08,
+        overlap=0.7, streaks=0.16, rim=0.12, grain=0.12,
     ),
 }  # fmt: skip
 
@@ -136,18 +129,17 @@ def _relative_width(strokes: Strokes, travel: _Travel, contrast: float, noise: R
     """Return the width of the ink in nibs; `contrast` scales the variation of the radius of the strokes."""
     width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), MIN_WIDTH), MAX_WIDTH)
     width *= 1 + CURVE_WIDENING * (travel.slow - 0.5) + PRESSURE_WIDENING * 0.55 * travel.pressure
-    attack = np.where(travel.flags & STARTS_IN_INK, 0.0, ATTACK * np.maximum(1 - travel.arc / ATTACK_LENGTH, 0.0))
     length = np.minimum(RELEASE_LENGTH, 0.35 * travel.total)
     lifted = 1 - np.minimum(travel.remaining / np.where(length > 0, length, 1.0), 1.0)
     depth = RELEASE * (0.5 + unit(noise.hashes("release", len(strokes.length))))[travel.stroke]
     release = np.where(travel.flags & ENDS_IN_INK, 0.0, depth * lifted * lifted)
-    width *= (1 + attack) * (1 - release)
+    width *= 1 - release
     dot = DOT_WIDTH * (0.6 + 0.4 * np.minimum(np.maximum(strokes.radius, 0.9), 1.5))
     return np.where(travel.flags & DOT_FLAG, dot, width)
 
 
 def _draw_with_flow(kind: PenKind, strokes: Strokes, travel: _Travel, noise: RandomStreams) -> tuple[Strokes, InkFlow]:
-    """Return the strokes as this pen draws them (wider where the hand is slow, with rough edges), and the ink flow."""
+    """Return the strokes as this pen draws them (wider where the hand is slow), and the ink flow."""
     free_start, free_end = (travel.flags & STARTS_IN_INK) == 0, (travel.flags & ENDS_IN_INK) == 0
     is_contour = (travel.flags & OUTLINE_FLAG) > 0
     to_start = np.where(free_start, travel.arc, RUN_UP_LENGTH)
@@ -159,18 +151,13 @@ def _draw_with_flow(kind: PenKind, strokes: Strokes, travel: _Travel, noise: Ran
 
     flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * travel.pressure
     flow -= kind.down * _smooth(strokes, ty)
-    flow += kind.supply * noise.drift("supply", travel.path / SUPPLY_LENGTH)
-    dryness = np.minimum(np.maximum(noise.drift("dry", travel.path / DRY_LENGTH) - 0.9, 0.0), 1.0)
-    flow *= 1 - kind.dry * dryness * speed
     flow = np.where(flow < FAINT_FLOW, FAINT_FLOW * FAINT_FLOW / (2 * FAINT_FLOW - flow), flow)
     flow = np.where(is_contour, 1.0, np.minimum(np.maximum(flow, MIN_FLOW), MAX_FLOW))
 
     width = np.where(is_contour, 1.0, 1 + kind.speed_width * (0.5 - speed))
-    width *= 1 + kind.rough * noise.drift("edge", travel.path / RIPPLE_LENGTH)
-    rough = replace(strokes, radius=strokes.radius * width)
     to_start, to_end = np.where(free_start, JOIN_LENGTH, travel.arc), np.where(free_end, JOIN_LENGTH, travel.remaining)
     overlap_weight = np.minimum(np.minimum(to_start, to_end) / JOIN_LENGTH, 1.0)
-    return rough, InkFlow(kind, flow, travel.path, overlap_weight, noise)
+    return replace(strokes, radius=strokes.radius * width), InkFlow(kind, flow, travel.path, overlap_weight, noise)
 
 
 def _smooth(strokes: Strokes, value: Floats) -> Floats:

@@ -110,10 +110,10 @@ class RandomStreams:
         cell = np.floor(positions).astype(np.int64)
         lowest = int(cell.min(initial=0))
         index = np.arange(lowest, int(cell.max(initial=0)) + 2).astype(np.uint64)
-        knot, step = cell - lowest, _smoother_step(positions - cell)
-        drifts = np.empty((len(names), *positions.shape))
+        knot, step = cell - lowest, _smoother_step((positions - cell).astype(positions.dtype))
+        drifts = np.empty((len(names), *positions.shape), positions.dtype)
         for name, drift in zip(names, drifts, strict=True):
-            knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR)))
+            knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR))).astype(positions.dtype)
             np.multiply(np.diff(knots)[knot], step, out=drift)
             drift += knots[knot]
         return drifts

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import starmap
 
 import numpy as np
+from isal import isal_zlib
 from PIL import Image
 
 from toolkit_gateway.ink.canvases.raster import Coverage, coverage
@@ -29,7 +30,7 @@ MAX_BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, which li
 MAX_BAND_EDGE = 2_000_000  # pixels on the edges of the ink in a band: Agg stores all of them
 MAX_PAGE_EDGE = 20_000_000  # pixels on the edges of the ink of a page; a page with more is drawn coarsely
 _MIN_BAND_ROWS = 16
-_MAX_PIECE_PIXELS = 1.3  # of the straight pieces that approximate a curve
+_MAX_PIECE_PIXELS = 2.0  # of the straight pieces that approximate a curve
 _MAX_PIECES = 64
 _DENSE_POINTS = 1.1  # pixels; if the points of a stroke are closer than this, every second point is enough
 _MAX_POINTS = 2_000_000  # of all strokes, after curves are cut into pieces
@@ -37,7 +38,6 @@ _POINTS_AT_ONCE = 200_000  # outlined in one step, which takes ten times the mem
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA, _PALETTE = 6, 3
-_FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # PNG filter types
 _PIXELS_PER_METRE = 2835  # 72 to the inch
 JPEG_QUALITY = 80  # of a page in a PDF
 
@@ -46,22 +46,19 @@ def draw_png(page: Page, ink: RGB, size: float) -> tuple[bytes, float]:
     """Return the file, and the share of the page that ink covers; `size` is the cap height in pixels."""
     # The page of a letter may have fractions of pixels.
     width, height = max(1, int(page.width + 0.5)), max(1, int(page.height + 0.5))
-    # Only the filter "difference to the row above" is used: almost all differences are zero, which compresses two to
-    # three times faster than with a choice among all filters, and the file is only a few per cent larger.
-    packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
+    # ISA-L is four times as fast as zlib, even without PNG's filters, and its files are 5 to 8 % larger.
+    packer = isal_zlib.compressobj(1)
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
-    packed, above, total, row = [], None, 0, 0
+    packed, total, row = [], 0, 0
     for alpha in _bands(page, size, width, height):
-        filtered = [_filter_rows(alpha, above, ink)] if scan is None else map(_unfiltered, scan.rows(alpha, row))
-        packed += [packer.compress(rows.data) for rows in filtered]
-        above, row = alpha[-1].copy(), row + len(alpha)
-        total += int(alpha.sum(dtype=np.int64))
+        pixels = [_coloured(alpha, ink)] if scan is None else scan.rows(alpha, row)
+        packed += [packer.compress(np.pad(rows, ((0, 0), (1, 0))).data) for rows in pixels]  # 0 before a row: no filter
+        row, total = row + len(alpha), total + int(alpha.sum(dtype=np.int64))
     packed.append(packer.flush())
     head = struct.pack(">IIBBBBB", width, height, 8, _RGBA if scan is None else _PALETTE, 0, 0, 0)
     density = struct.pack(">IIB", _PIXELS_PER_METRE, _PIXELS_PER_METRE, 1)
     colours = [] if scan is None else [(b"PLTE", scan.palette)]
-    pixels = [(b"IDAT", data) for data in packed if data]
-    chunks = [(b"IHDR", head), (b"pHYs", density), *colours, *pixels, (b"IEND", b"")]
+    chunks = [(b"IHDR", head), (b"pHYs", density), *colours, (b"IDAT", b"".join(packed)), (b"IEND", b"")]
     return b"".join([_PNG_SIGNATURE, *starmap(_chunk, chunks)]), total / 255 / (width * height)
 
 
@@ -156,21 +153,11 @@ def _pieces_per_interval(strokes: Strokes) -> int:
     return int(max(1, min(np.ceil(typical / _MAX_PIECE_PIXELS), _MAX_PIECES, _MAX_POINTS // len(strokes.x))))
 
 
-def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
-    """Return RGBA rows as differences from the row above; `above` is the last row of the previous band."""
-    rows = np.zeros((len(alpha), 1 + 4 * alpha.shape[1]), np.uint8)
-    rows[:, 0] = _FROM_ABOVE
-    np.subtract(alpha[1:], alpha[:-1], out=rows[1:, 4::4])
-    if above is None:
-        rows[0, :4] = _FROM_THE_LEFT, *ink
-        rows[0, 4::4] = np.diff(alpha[0], prepend=np.uint8(0))
-    else:
-        np.subtract(alpha[0], above, out=rows[0, 4::4])
-    return rows
-
-
-def _unfiltered(rows: Coverage) -> Coverage:
-    return np.pad(rows, ((0, 0), (1, 0)))
+def _coloured(alpha: Coverage, ink: RGB) -> Coverage:
+    """Return rows of RGBA pixels, all of the colour of the ink."""
+    pixels = np.empty((*alpha.shape, 4), np.uint8)
+    pixels[:, :, :3], pixels[:, :, 3] = ink, alpha
+    return pixels.reshape(len(alpha), -1)
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from toolkit_gateway.ink.canvases.raster import Coverage
 from toolkit_gateway.ink.pen import InkFlow, PenKind
-from toolkit_gateway.ink.random_streams import Floats, RandomStreams
+from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, POINT_DISTANCE, Strokes, tangents
 from toolkit_gateway.ink.shaping import THICKEST_NIB
 
@@ -38,14 +38,15 @@ def amount_at(
     width, first_row, height = area
     top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 6, int(width / cell) + 5
 
-    def collected(point_x: Floats, point_y: Floats, weight: Floats, amount: Floats) -> Floats:
+    def collected(point_x: Single, point_y: Single, weight: Single, amount: Single) -> Single:
         """Return the passes and the flow of the points in each cell, shape (2, cells)."""
         # Ink outside the area goes to the outermost cells, which no pixel reads.
-        across, along = np.clip(point_x / cell + 1, 0, columns - 2), np.clip(point_y / cell - top, 0, rows - 2)
-        column, row = across.astype(np.intp), along.astype(np.intp)
-        first, right, down = row * columns + column, across - column, along - row
+        across = np.clip(point_x / np.float32(cell) + 1, 0, columns - 2)
+        along = np.clip(point_y / np.float32(cell) - top, 0, rows - 2)
+        column, row = np.floor(across), np.floor(along)
+        first, right, down = row.astype(np.intp) * columns + column.astype(np.intp), across - column, along - row
         upper, lower = weight * (1 - down), weight * down
-        both = np.zeros((2, rows * columns))
+        both = np.zeros((2, rows * columns), np.float32)
         parts = upper * (1 - right), upper * right, lower * (1 - right), lower * right
         for corner, part in zip((first, first + 1, first + columns, first + columns + 1), parts, strict=True):
             np.add.at(both[0], corner, part)
@@ -53,7 +54,7 @@ def amount_at(
         return both
 
     batches = starmap(collected, _points_across_strokes(strokes, ink, size, cell))
-    total = next(batches, np.zeros((2, rows * columns)))
+    total = next(batches, np.zeros((2, rows * columns), np.float32))
     for both in batches:
         total += both
     inked = np.flatnonzero(total[0] > 1e-4)
@@ -94,7 +95,7 @@ def density(kind: PenKind, amount: Single) -> Single:
     return np.float32(1) - clear * clear
 
 
-def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
+def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Single, ...]]:
     """Yield points side by side across the strokes: x, y, the passes that a point adds to its cell, and the flow."""
     tx, ty = tangents(strokes)
     step = strokes.steps()
@@ -104,24 +105,25 @@ def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: fl
     written = np.nonzero(np.repeat((strokes.flags & OUTLINE_FLAG) == 0, strokes.length))[0]
     # Arrays have the shape (lanes across the stroke, pieces of an interval, points).
     pieces = max(1, int(np.ceil(POINT_DISTANCE * size / cell - 0.2)))
-    share = np.arange(pieces)[:, None] / pieces
+    share = (np.arange(pieces)[:, None] / pieces).astype(np.float32)
     lanes = int(np.clip(round(2 * THICKEST_NIB * size / cell), _MIN_LANES, _MAX_LANES))
-    across = ((2 * np.arange(lanes) + 1) / lanes - 1)[:, None, None]
-    rim = 1 + ink.kind.rim * (1.5 * across * across - 0.5)
+    across = ((2 * np.arange(lanes) + 1) / lanes - 1)[:, None, None].astype(np.float32)
+    rim = 1 + np.float32(ink.kind.rim) * (1.5 * across * across - 0.5)
+    full = ink.overlap_weight * step * strokes.radius / (lanes * pieces * cell * cell)
+    values = (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend, full)
+    singles = [value.astype(np.float32) for value in values]
     at_once = max(1, _POINTS_AT_ONCE // (pieces * lanes))
     for first in range(0, len(written), at_once):
         batch = written[first : first + at_once]
-        x, y, r, flow, path, ux, uy, curvature = (
-            a[None, batch] if pieces == 1 else a[batch] + share * (a[after[batch]] - a[batch])
-            for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
+        x, y, r, flow, path, ux, uy, curvature, weight = (
+            a[None, batch] if pieces == 1 else a[batch] + share * (a[after[batch]] - a[batch]) for a in singles
         )
-        drift = ink.noise.drifts([f"streak {lane}" for lane in range(lanes)], path / STREAK_LENGTH)
-        thin = ink.kind.streaks * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + 0.2), 2.0)
+        drift = ink.noise.drifts([f"streak {lane}" for lane in range(lanes)], path / np.float32(STREAK_LENGTH))
+        thin = np.float32(ink.kind.streaks) * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + np.float32(0.2)), 2.0)
         # On the inner side of a curve the points are closer together.
         spread = np.minimum(np.maximum(1 - curvature * r * across, 0.0), 2.0)
-        weight = ink.overlap_weight[batch] * (step[batch] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
-        amount = flow * rim * np.maximum(1 - thin, MIN_STREAK_FLOW)
-        yield (x - uy * r * across).ravel(), (y + ux * r * across).ravel(), weight.ravel(), amount.ravel()
+        amount = flow * rim * np.maximum(1 - thin, np.float32(MIN_STREAK_FLOW))
+        yield (x - uy * r * across).ravel(), (y + ux * r * across).ravel(), (weight * spread).ravel(), amount.ravel()
 
 
 def _interpolated(grid: Single, columns: int, x: Single, y: Single) -> Single:

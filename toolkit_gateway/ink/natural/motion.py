@@ -147,7 +147,7 @@ def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: Ran
     """Return the displacement that bends every letter; the ends of joined letters stay in place."""
     letter = draft.letter_of_point
     x, y = draft.strokes.x - origin[letter], draft.strokes.y
-    dx, dy = motion.elastic_displacement(letter, x, y, noise)
+    dx, dy = noise.field("letter field", letter, x / motion.LETTER_LATTICE, y / motion.LETTER_LATTICE)
     joins = np.array([choice.joins for choice in draft.choices], bool)
     keeps_ends = penman.joined | joins | np.append(joins[1:], False)
     edge = np.minimum(np.maximum(np.minimum(x, span[letter] - x) / motion.JOIN_LENGTH, 0.0), 1.0)
