@@ -94,15 +94,15 @@ def _break_lines(shaper: Shaper, paragraph: str, width: float | None) -> Iterato
     line: list[ShapedWord] = []
     x = 0.0
     for blank, token in WORD_PATTERN.findall(paragraph):
-        word = replace(shaper.word(token), blank=blank)
+        word = shaper.word(token, blank)
         begin = _word_start(shaper, x, word, line[-1].text if line else None)
         if width is not None and begin + word.width > width:
             if line or (blank and begin + 1 > width):  # an indentation without room for a capital after it
                 yield line
-                line, begin, word = [], 0.0, replace(word, blank="")
+                line, begin, word = [], 0.0, shaper.word(token)
             *full_lines, rest = cut_word(word, width - begin, width)
             for piece in full_lines:
-                yield [replace(shaper.word(piece), blank=word.blank)]
+                yield [shaper.word(piece, word.blank)]
                 begin, word = 0.0, shaper.word(rest)
         line.append(word)
         x = begin + word.width

@@ -72,7 +72,7 @@ class ShapedWord:
     letter_of_point: Integers  # (points,) number of the letter
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters before, width before
     glyphs: tuple[WordGlyph, ...]  # (letters,)
-    blank: str = ""  # the white space before the word
+    blank: str  # the white space before the word
 
 
 class Shaper:
@@ -92,7 +92,8 @@ class Shaper:
         self.min_word_gap = lru_cache(16384)(self._min_word_gap)
 
     @cached(LRUCache(_CACHED_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD))
-    def word(self, text: str) -> ShapedWord:
+    def word(self, text: str, blank: str = "") -> ShapedWord:
+        """Return a word; `blank` is the white space before it."""
         placed: list[_WordGlyph] = []
         for number, run, indices in self._runs_by_hand(text):
             shaped = load_hand(self._chain[number]).shape(run)
@@ -113,7 +114,7 @@ class Shaper:
             text, float((advances + extra).sum()), origin + shift, rise, advances, strokes,
             letter_of_stroke, np.repeat(letter_of_stroke, strokes.length),
             _word_breaks(text, [index for _, _, index, _ in placed], origin),
-            tuple(WordGlyph(number, at.glyph_id, character, at.is_whole) for number, at, _, character in placed),
+            tuple(WordGlyph(number, at.glyph_id, character, at.is_whole) for number, at, _, character in placed), blank,
         )  # fmt: skip
         _mark_touching_ends(word)
         return word

@@ -97,7 +97,7 @@ def test_ligatures_lose_no_letter_and_capitals_are_written_once():
 def gap_between(left, right, dx):
     """Return the narrowest white between two letters, without their bars, dots and accents."""
     (left_x, left_y, _), (right_x, right_y, _) = (
-        np.concatenate(form.parts[: form.delayed.count(0)]).T for form in (left, right)
+        np.concatenate(form.parts[: form.last + 1]).T for form in (left, right)
     )
     height = np.arange(-0.85, 1.3, 0.1)[:, None]
     ends = np.where(np.abs(left_y - height) < 0.05, left_x, -np.inf).max(axis=1)
@@ -128,7 +128,7 @@ def test_no_letter_runs_into_its_neighbour(writers):
             usual = gap_between(own_left, own_right, after - at)
             assert gap_between(left.form, right.form, right.x - left.x) > 0.85 * min(usual, 0.24) - 0.02, pair
             if right.joins and left.form.character in "iu":  # from the top, i and n would make an m
-                leaves = left.form.parts[left.form.delayed.count(0) - 1][-1 - right.junction.cut_tail]
+                leaves = left.form.parts[left.form.last][-1 - right.junction.cut_tail]
                 assert leaves[1] < penman.x_height / 2, pair
 
 

@@ -53,6 +53,7 @@ class Letterform:
     parts: list[Part]  # first the strokes that are not delayed, then the delayed strokes
     flags: list[int]  # of each stroke
     delayed: list[int]  # of each stroke: 0 (not delayed), `BAR` or `MARK`
+    last: int  # number of the last stroke that is not delayed
     has_entry: bool  # whether the first stroke begins where a join may arrive
     has_exit: bool  # whether the last stroke that is not delayed ends where a join may leave
     left: Floats  # (BAND_COUNT,) x of the left side of the ink in each band, inf without ink
@@ -65,7 +66,7 @@ class Letterform:
 def unjoined_form(character: str, parts: list[Part], flags: list[int]) -> Letterform:
     """Return the form of a character that is never joined: with outlines, a combining mark, or without ink."""
     sides = *widen_bands(*_band_sides(parts)), *_band_sides(parts)
-    return Letterform(character, parts, flags, [0] * len(parts), False, False, *sides)
+    return Letterform(character, parts, flags, [0] * len(parts), len(parts) - 1, False, False, *sides)
 
 
 def letterform_of(character: str, parts: list[Part], flags: list[int], joined: bool, slant: float) -> Letterform:
@@ -96,7 +97,7 @@ def letterform_of(character: str, parts: list[Part], flags: list[int], joined: b
     delayed = [0] * len(at_once) + [late[n] for n in after]
     has_exit = exit_ is not None and order[-1] == exit_[0]
     sides = *widen_bands(*_band_sides(parts)), *_band_sides(at_once)
-    return Letterform(character, parts, new_flags, delayed, entry is not None, has_exit, *sides)
+    return Letterform(character, parts, new_flags, delayed, len(at_once) - 1, entry is not None, has_exit, *sides)
 
 
 def _without_lifts(parts: list[Part]) -> list[Part]:
@@ -235,12 +236,12 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     """
     can_join = first.has_exit and second.has_entry
     if joined and can_join:
-        junction = _join_by_overlap(first.parts[first.delayed.count(0) - 1] - np.array([dx, dy, 0.0]), second.parts)
+        junction = _join_by_overlap(first.parts[first.last] - np.array([dx, dy, 0.0]), second.parts)
         if junction.joins or junction.touches:
             return junction
     if joined or not can_join:
         return Junction(kern, False)
-    tail = first.parts[first.delayed.count(0) - 1] - np.array([dx + kern, dy, 0.0])
+    tail = first.parts[first.last] - np.array([dx + kern, dy, 0.0])
     return Junction(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])
 
 

@@ -6,7 +6,6 @@ Tabs make columns: in consecutive lines with tabs, all cells of a column begin a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 
 import numpy as np
@@ -52,15 +51,13 @@ def _words_of(penman: Penman, paragraphs: list[str], width: float | None) -> tup
     room = np.inf if width is None else max((width - 2 * MARGIN - _RESERVE) / _WIDER, 0.01)
     for paragraph in paragraphs:
         for blank, token in WORD_PATTERN.findall(paragraph):
-            word = replace(shaper.word(token), blank=blank)
-            words += [word] if word.width <= room else _pieces(penman, word, room)
+            word = shaper.word(token, blank)
+            if word.width <= room:
+                words.append(word)
+            else:
+                words += [shaper.word(piece, "" if n else blank) for n, piece in enumerate(cut_word(word, room, room))]
         first_words.append(len(words))
     return words, first_words
-
-
-def _pieces(penman: Penman, word: ShapedWord, room: float) -> list[ShapedWord]:
-    pieces = [penman.shaper.word(piece) for piece in cut_word(word, room, room)]
-    return [replace(piece, blank=word.blank if n == 0 else "") for n, piece in enumerate(pieces)]
 
 
 def _is_signature(paragraphs: list[str]) -> bool:
@@ -120,7 +117,7 @@ class _Lines:
                 x = max(self._column[n] - left, self._x[-1] + float(self._writing.least_step[n]))
             early = 0.0 if len(word.text) <= _CRAMMED_LETTERS else float(self._early[n])
             if not word.blank or x + right > self._limit - early:
-                self._words[n] = replace(word, blank="")
+                self._words[n] = self._writing.penman.shaper.word(word.text)
                 self._column.pop(n, None)
                 self.begin(n, is_paragraph=False)
                 self.add(n)

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 from unicodedata import combining
 
@@ -42,6 +42,7 @@ _MIN_CAPITAL = 0.86  # cap heights; lower capitals, which would look like small 
 _MIN_ASCENDER_RISE = 0.55  # x-heights, by which b, d, h, k and l rise at least above the x-height
 #: Smallest height of marks that would look like a stop or a speck: in cap heights, and in x-heights.
 _MARK_SIZES = {",": (0.22, 0.42), ";": (0.22, 0.42)} | dict.fromkeys("‘’“”", (0.19, 0.28))
+_APART = Junction(0.0, False)
 _SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
 
 
@@ -179,7 +180,7 @@ class Penman:
 
     def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Junction:
         if combining(first.character) or combining(second.character):
-            return Junction(0.0, False)
+            return _APART
         if first.character.isalnum() and second.character.isalnum():
             kern = optical_kern(first, second, dx, self.x_height, self.letter_width, self.joined)
         else:
@@ -194,34 +195,40 @@ class Penman:
     def choose(self, words: list[ShapedWord], noise: RandomStreams) -> list[ChosenLetter]:
         """Choose a form for each letter of a text, and whether it is joined to the letter before."""
         count = sum(len(word.glyphs) for word in words)
-        form_chance = iter(unit(noise.hashes("form", count)).tolist())
-        join_chance = iter(unit(noise.hashes("join", count)).tolist())
+        form_chance, join_chance, bar_chance = (
+            unit(noise.hashes(name, count)).tolist() for name in ("form", "join", "bar")
+        )
         last_forms: dict[str, int] = {}
         choices: list[ChosenLetter] = []
         for number, word in enumerate(words):
             begin, shift, run, form_before = len(choices), 0.0, 0, 0
-            origin = word.origin_x.tolist()
+            origin, rise = word.origin_x.tolist(), word.origin_y.tolist()
             ends = [*origin[1:], word.width]
             for n, glyph in enumerate(word.glyphs):
                 forms = self.forms(glyph)
                 position = (n == 0) + 2 * (n == len(word.glyphs) - 1)
-                at = _pick_form(len(forms), last_forms, glyph.character, position, next(form_chance))
-                form = forms[at]
-                y, chance, joins, junction = float(word.origin_y[n]), next(join_chance), False, Junction(0.0, False)
+                at = _pick_form(len(forms), last_forms, glyph.character, position, form_chance[len(choices)])
+                form, joins, junction = forms[at], False, _APART
                 if n:
-                    before = choices[-1]
-                    junction = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
+                    before = choices[-1].form
+                    junction = self.meet(
+                        before, form, round(origin[n] - origin[n - 1], 6), round(rise[n] - rise[n - 1], 6)
+                    )
                     shift += junction.kern
                     run += 1
-                    # Joins were judged for whole letters only, not for ligatures.
-                    numbers = f"{form_before}{at}" if glyph.is_whole and word.glyphs[n - 1].is_whole else ""
-                    pair = f"{before.form.character}{form.character}{numbers}"
-                    joins = junction.joins and self._keeps_pen_down(pair, run, chance)
-                    run = run if joins or not self.joined else 0
-                    shift += junction.wider if joins else 0.0
-                x, spacing, form_before = origin[n] + shift, ends[n] - origin[n], at
-                choices.append(ChosenLetter(form, number, x, y, junction, joins, "", spacing))
-            _share_bars(choices, begin, word.glyphs, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
+                    if junction.joins:
+                        # Joins were judged for whole letters only, not for ligatures.
+                        numbers = f"{form_before}{at}" if glyph.is_whole and word.glyphs[n - 1].is_whole else ""
+                        pair = f"{before.character}{form.character}{numbers}"
+                        joins = self._keeps_pen_down(pair, run, join_chance[len(choices)])
+                    if joins:
+                        shift += junction.wider
+                    elif self.joined:
+                        run = 0
+                x, form_before = origin[n] + shift, at
+                choices.append(ChosenLetter(form, number, x, rise[n], junction, joins, "", ends[n] - origin[n]))
+            if any(pair in word.text for pair in _SHARED_BARS):
+                _share_bars(choices, begin, word.glyphs, bar_chance)
         return choices
 
     def _keeps_pen_down(self, pair: str, run: int, chance: float) -> bool:  # `run`: letters since a lift
@@ -256,12 +263,11 @@ def _cumulative_weights(count: int, position: int, before: int) -> list[float]:
     return list(accumulate(0.0 if n == before else _FORM_WEIGHTS[(n + position) % count] for n in range(count)))
 
 
-def _share_bars(choices: list[ChosenLetter], begin: int, glyphs: Sequence[WordGlyph], chance: int) -> None:
+def _share_bars(choices: list[ChosenLetter], begin: int, glyphs: Sequence[WordGlyph], chances: Sequence[float]) -> None:
     """Choose the pairs tt and th with one bar across both letters; the word begins with letter `begin` of the page."""
-    for n in range(begin, len(choices) - 1):
-        pair = "".join(glyph.character for glyph in glyphs[n - begin : n - begin + 2] if glyph.is_whole)
-        chance = int(chance) * 25214903917 % (1 << 48)  # the next random number
-        if pair not in _SHARED_BARS or chance / (1 << 48) > _SHARED_BARS[pair] or BAR not in choices[n].form.delayed:
+    for n, both in enumerate(pairwise(glyphs), begin):
+        pair = "".join(glyph.character for glyph in both if glyph.is_whole)
+        if chances[n] > _SHARED_BARS.get(pair, 0.0) or BAR not in choices[n].form.delayed:
             continue
         if pair == "th":
             choices[n] = choices[n]._replace(bar="right")
@@ -281,10 +287,12 @@ def _pieces(choices: list[ChosenLetter]) -> Iterator[_Piece]:
         if choice.joins and len(choice.junction.between):
             yield _Piece(choice.junction.between, n, False, 0, 0)
         for k, (part, flags, delayed) in enumerate(zip(form.parts, form.flags, form.delayed, strict=True)):
-            if not delayed:
-                yield _cut_for_joins(choice, following, n, k)
-            elif delayed != BAR or choice.bar != "none":
+            if delayed and (delayed != BAR or choice.bar != "none"):
                 late.append(_Piece(part, n, True, flags, delayed))
+            elif not delayed:
+                yield (
+                    _cut_for_joins(choice, following, n, k) if k in (0, form.last) else _Piece(part, n, True, flags, 0)
+                )
     yield from late
 
 
@@ -294,7 +302,7 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, letter:
     begin, end, flags, is_new = 0, len(points), choice.form.flags[stroke], True
     if stroke == 0 and choice.joins:
         begin, flags, is_new = choice.junction.cut_head, flags & ~STARTS_IN_INK, False
-    if stroke == choice.form.delayed.count(0) - 1 and following is not None:
+    if stroke == choice.form.last and following is not None:
         if following.joins:
             end, flags = end - following.junction.cut_tail, flags & ~ENDS_IN_INK
         elif following.junction.touches:
