@@ -134,10 +134,11 @@ def _line_placement(
     first, last = np.nan_to_num(first, posinf=0.0), np.nan_to_num(last, neginf=0.0)
     start: Floats = layout.start * parameters.handwriting_size
     scale: Floats = np.ones(layout.line_count)
+    pen = 2 * float(radius.max(initial=0.0))  # the width of the pen is not scaled
     if parameters.width is not None:
-        scale = np.clip(parameters.text_width / np.maximum(last - first, 1e-9), _NARROWEST, 1.0)
+        scale = np.clip((parameters.text_width - pen) / np.maximum(last - first - pen, 1e-9), _NARROWEST, 1.0)
         start = np.maximum(np.minimum(start, parameters.text_width - (last - first)), 0.0)
-    return start - first * scale, scale
+    return start - first * scale + pen / 2 * (1 - scale), scale
 
 
 def _fit_page(
