@@ -58,6 +58,8 @@ class Scan:
             away = (1 - side * np.linspace(-1, 1, width, dtype=np.float32)) / 2
             near = np.maximum(1 - away / np.float32(noise.number("gutter width", GUTTER_WIDTH)), 0)
             self._across -= np.float32(noise.number("gutter depth", GUTTER)) * near * near
+        self._down = (self._down + np.float32(PAPER_BRIGHTNESS)) * _INDEX_PER_LEVEL
+        self._across *= _INDEX_PER_LEVEL
         self._texture = _texture(sheet.stock.texture)
         self._shift = int(noise.number("fibres") * TILE_PX)
         self._rules = _outlines(sheet, width, height, sheet.rule)
@@ -75,22 +77,22 @@ class Scan:
         if self._sheet.lines:
             rules, margin = (coverage([ink], self._width, len(alpha), first_row) for ink in (self._rules, self._margin))
             drop = np.maximum(margin, rules) * np.float32(RULE_LEVELS * min(self._sheet.rule_width, 1.0) / 255)
-            bright -= drop
-        inked = np.flatnonzero(alpha > 0)
+            bright -= drop * _INDEX_PER_LEVEL
+        inked = np.flatnonzero(alpha)
         bright.ravel()[inked] *= _CLEARNESS[alpha.ravel()[inked]]
-        index = (bright * _INDEX_PER_LEVEL).astype(np.uint8)
-        np.minimum(index, _INK_COLOURS - 1, out=index)
+        index = bright.astype(np.uint8)
         if self._sheet.lines:
             shown = np.flatnonzero((drop > 4) & (alpha < 90))
-            level = bright.ravel()[shown].astype(np.uint8)
+            level = (bright.ravel()[shown] / _INDEX_PER_LEVEL).astype(np.uint8)
             depth = np.maximum(level, _DARKEST_RULE_LEVEL) - _DARKEST_RULE_LEVEL >> 1
             is_margin = margin.ravel()[shown] > 25
             index.ravel()[shown] = _INK_COLOURS + np.where(is_margin, _RULE_COLOURS + depth // 3, depth)
         return index
 
     def _bare_paper(self, first_row: int, rows: int) -> Grey:
+        """Return the brightness of the paper, not in levels but in palette indices."""
         bright = np.empty((rows, self._width), np.float32)
-        np.add(self._down[first_row : first_row + rows, None] + np.float32(PAPER_BRIGHTNESS), self._across, out=bright)
+        np.add(self._down[first_row : first_row + rows, None], self._across, out=bright)
         line = (np.arange(first_row, first_row + rows) + self._shift) % TILE_PX
         texture = self._texture[line]
         for left in range(0, self._width, TILE_PX):
@@ -109,7 +111,7 @@ def _outlines(sheet: Sheet, width: int, height: int, colour: RGB) -> Polygons:
 
 @cache
 def _texture(strength: float) -> Grey:
-    """Return the change of the brightness by paper and scanner, in levels, shape (TILE_PX, TILE_PX)."""
+    """Return the change of the brightness by paper and scanner, in palette indices, shape (TILE_PX, TILE_PX)."""
     coarse = strength > _COARSE_TEXTURE
     grain = np.tile(grain_tile()[:-1, :-1], (2, 2))
     texture = NOISE_LEVELS * RandomStreams("scanner").gaussian("noise", TILE_PX * TILE_PX).reshape(TILE_PX, TILE_PX)
@@ -121,8 +123,9 @@ def _texture(strength: float) -> Grey:
     texture += (0.2 if coarse else 0.3) * strength * soft
     if coarse:
         texture += 0.8 * strength * _fibres()
-    even: Grey = (texture - texture.mean()).astype(np.float32)
-    return even
+    # The brightest paper has the highest index of the palette.
+    even = np.minimum(texture - texture.mean(), 255 - PAPER_BRIGHTNESS - SIDE_SHADOW)
+    return even.astype(np.float32) * _INDEX_PER_LEVEL
 
 
 def _fibres() -> npt.NDArray[np.float64]:

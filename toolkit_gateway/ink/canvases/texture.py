@@ -69,7 +69,7 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     """Multiply the coverage of rows of a page by the density of the ink; `size` is the cap height in pixels."""
     if len(strokes.x) > _MAX_POINTS and (strokes.steps() * 2 * strokes.radius).sum() > _MAX_STROKE_AREA * alpha.size:
         return (alpha * np.float32(ink.kind.opacity)).astype(np.uint8)
-    inked = np.flatnonzero(alpha > 0)
+    inked = np.flatnonzero(alpha)
     if not len(inked):
         return alpha
     rows = inked // alpha.shape[1]
