@@ -10,7 +10,7 @@ from operator import itemgetter
 import numpy as np
 import pydyf
 
-from toolkit_gateway.ink.canvases.curves import POINT_UNITS, ink_opacity, outline_curves
+from toolkit_gateway.ink.canvases.curves import ink_opacity, outline_curves, units_per_point
 from toolkit_gateway.ink.canvases.png import scanned_jpeg
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import CMYK, RGB
@@ -36,7 +36,7 @@ def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float) -> 
     codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
     text, opacity, resources = _text_operators(page, codes, size), ink_opacity(page), {}
     if page.sheet is None:
-        picture = _ink_operators(page, ink, opacity)
+        picture = _ink_operators(page, ink, opacity, units_per_point(size))
         if opacity is not None:
             state = pydyf.Dictionary({"Type": "/ExtGState", "ca": pdf_number(opacity)})
             resources["ExtGState"] = pydyf.Dictionary({"Ink": state})
@@ -83,13 +83,13 @@ def ink_operator(ink: RGB | CMYK) -> str:
     return " ".join(pdf_number(channel / 255) for channel in ink.rgb()) + " rg"
 
 
-def _ink_operators(page: Page, ink: RGB | CMYK, opacity: float | None) -> Iterator[str]:
+def _ink_operators(page: Page, ink: RGB | CMYK, opacity: float | None, units: int) -> Iterator[str]:
     """Yield the operators of the ink; a word is one fill, so that a drawing program can select words."""
-    scale, of_stroke, word = 1 / POINT_UNITS, page.word_of_stroke.tolist(), None
-    yield f"q {ink_operator(ink)} {pdf_number(scale)} 0 0 {pdf_number(-scale)} 0 {pdf_number(page.height)} cm"
+    scale, of_stroke, word = f"{1 / units:.9f}", page.word_of_stroke.tolist(), None
+    yield f"q {ink_operator(ink)} {scale} 0 0 -{scale} 0 {pdf_number(page.height)} cm"
     if opacity is not None:
         yield "/Ink gs"
-    for stroke, curve in outline_curves(page.strokes, word=page.word_of_stroke):
+    for stroke, curve in outline_curves(page.scaled(units).strokes, word=page.word_of_stroke):
         if word not in (None, of_stroke[stroke]):
             yield "f"
         word, pieces = of_stroke[stroke], (len(curve) - 2) // 6

@@ -73,7 +73,7 @@ def scanned_jpeg(page: Page, sheet: Sheet, ink: RGB, size: float) -> tuple[bytes
     picture = Image.fromarray(np.concatenate(pieces), "P")
     picture.putpalette(scan.palette)
     file = io.BytesIO()
-    picture.convert("RGB").save(file, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    picture.convert("RGB").save(file, "JPEG", quality=JPEG_QUALITY, progressive=True)
     return file.getvalue(), width, height
 
 

@@ -14,11 +14,12 @@ from itertools import chain
 
 import numpy as np
 
-from toolkit_gateway.ink.canvases.curves import POINT_UNITS, ink_opacity, outline_curves
+from toolkit_gateway.ink.canvases.curves import ink_opacity, outline_curves, units_per_point
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import CMYK, RGB
 from toolkit_gateway.ink.pen import slowness
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG
+from toolkit_gateway.ink.sheet import Sheet
 
 WRITING_SPEED = 11.0  # handwriting sizes per second, where the slowness of the hand is 0.4
 LIFT_PAUSE, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds
@@ -33,7 +34,8 @@ _STYLE_ELEMENT = (
 
 
 def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
-    return _document(page, _ink_paths(page, ink, size))
+    units = units_per_point(size)
+    return _document(page, units, _ink_paths(page.scaled(units), ink, size * units))
 
 
 def _ink_paths(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
@@ -49,7 +51,8 @@ def _opacity(page: Page, paint: str) -> str:
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
-    return _document(page, _animated_strokes(page, ink, size))
+    units = units_per_point(size)
+    return _document(page, units, _animated_strokes(page.scaled(units), ink, size * units))
 
 
 def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
@@ -62,8 +65,8 @@ def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]
         first = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
         shapes[first] = shapes.get(first, "") + _path_data(curve, size)
     widest = np.maximum.reduceat(strokes.radius, start)
-    width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
-    centre = np.rint(np.stack([strokes.x, strokes.y], axis=1) * POINT_UNITS).astype(np.int64)
+    width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size))
+    centre = np.rint(np.stack([strokes.x, strokes.y], axis=1)).astype(np.int64)
     shapes_hash = hashlib.blake2b(digest_size=4)
     for shape in shapes.values():
         shapes_hash.update(shape.encode())
@@ -116,7 +119,7 @@ def _path_data(curve: list[int], size: float) -> str:
 
     Where the first control point is nearly the mirror image of the last one, `s` leaves it out, as in most pieces.
     """
-    tolerance, x, y = 0.015 * size * POINT_UNITS, math.inf, math.inf
+    tolerance, x, y = 0.015 * size, math.inf, math.inf
     data, command = [f"M{curve[0]} {curve[1]}"], ""
     numbers = iter(curve[2:])
     for a, b, c, d, end_x, end_y in zip(*[numbers] * 6, strict=True):
@@ -127,30 +130,31 @@ def _path_data(curve: list[int], size: float) -> str:
     return "".join(data).replace(" -", "-") + "Z"
 
 
-def _paper_elements(page: Page) -> str:
-    """Return the SVG elements of the paper and the rules."""
-    if page.sheet is None:
+def _paper_elements(sheet: Sheet | None, width: float, height: float) -> str:
+    """Return the SVG elements of the paper and the rules, of a page of this size."""
+    if sheet is None:
         return ""
     rules: dict[RGB, str] = {}
-    for line in page.sheet.lines:
-        x, y, end_x, end_y = (round(POINT_UNITS * end) for end in line.ends(page.width, page.height))
+    for line in sheet.lines:
+        x, y, end_x, end_y = map(round, line.ends(width, height))
         rules[line.colour] = rules.get(line.colour, "") + f"M{x} {y}L{end_x} {end_y}"
     drawn = (
-        f'<path stroke="{_css_colour(colour)}" stroke-width="{POINT_UNITS * page.sheet.rule_width:.0f}" d="{path}"/>'
+        f'<path stroke="{_css_colour(colour)}" stroke-width="{sheet.rule_width:.0f}" d="{path}"/>'
         for colour, path in rules.items()
     )
-    return f'<rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{"".join(drawn)}'
+    return f'<rect width="100%" height="100%" fill="{_css_colour(sheet.colour)}"/>{"".join(drawn)}'
 
 
-def _document(page: Page, pieces: Iterable[str]) -> bytes:
-    """Return an SVG file as large as `page`, with coordinates in hundredths of a point and the text as ARIA label."""
+def _document(page: Page, units: int, pieces: Iterable[str]) -> bytes:
+    """Return an SVG file as large as `page`, with so many units per point, and the text as ARIA label."""
     file = BytesIO()  # the pieces of a long text take 40 MB; to join them would take twice as much
-    label = escape("\n".join(page.layout.line_texts))
+    label, width, height = escape("\n".join(page.layout.line_texts)), page.width * units, page.height * units
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
-        f'viewBox="0 0 {page.width * POINT_UNITS:g} {page.height * POINT_UNITS:g}" role="img" aria-label="{label}">'
+        f'viewBox="0 0 {width:.10g} {height:.10g}" role="img" aria-label="{label}">'
     )
-    for piece in chain((head, _paper_elements(page)), pieces, ("</svg>\n",)):
+    paper = _paper_elements(page.sheet and page.sheet.scaled(units), width, height)
+    for piece in chain((head, paper), pieces, ("</svg>\n",)):
         file.write(piece.encode())
     return file.getvalue()
 
