@@ -29,9 +29,6 @@ _COMPANION = {  # the first fallback of a script: a hand that looks like the scr
     "harper": "mirov", "kingsley": "mirov", "larkin": "mirov", "linden": "mirov", "perry": "mirov",
 }  # fmt: skip
 _SHARED_FALLBACK = ("beekman", "cedar", "primrose", "haneul", "emoji")
-#: A letter that reads as another letter in the font has a second glyph, for natural writing: its code is this and that
-#: of the letter.
-REDRAWN = 0xE000
 MIN_SCALE, MAX_SCALE = 0.6, 1.3  # limits of the factor on the x-height of a fallback hand
 _CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
 _CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"  # a straight quote after one of these opens a quotation
@@ -66,9 +63,9 @@ class PlacedGlyph:
 class Allographs(msgspec.Struct, frozen=True):
     """The forms in which the writers of a hand write its letters, chosen when the hand was compiled."""
 
-    #: For each writer the forms of each letter, most usual first: "" is the letter of this hand, "=" this letter as it
-    #: was redrawn, "-" and the name of an edit is this letter changed, any other name is the letter of another hand.
-    forms: tuple[dict[str, tuple[str, ...]], ...] = ({}, {}, {}, {})
+    #: For each writer and each glyph of a letter the glyphs of its forms, most usual first. Those after the glyphs of
+    #: the font are redrawn or changed letters of this hand, or letters of other hands that were fitted to this hand.
+    forms: tuple[dict[int, tuple[int, ...]], ...] = ({}, {}, {}, {})
     #: For each writer of a print hand the pairs that stay legible if joined: two letters, the numbers of their forms.
     joins: tuple[frozenset[str], ...] = (frozenset(),) * 4
 
@@ -88,9 +85,7 @@ class Hand:
         self._stroke_point = np.concatenate([[0], np.cumsum(self._length)])
         face = hb.Face(stored["font"].tobytes())
         self._font = hb.Font(face)
-        codes = frozenset(face.unicodes)
-        self.redrawn = frozenset(chr(code - REDRAWN) for code in codes if REDRAWN <= code < REDRAWN + 128)
-        self.characters = frozenset(map(chr, codes)) - {chr(REDRAWN + ord(letter)) for letter in self.redrawn}
+        self.characters = frozenset(map(chr, face.unicodes))
 
     def shape(self, text: str) -> list[PlacedGlyph]:
         """Return the glyphs of a run of text, left to right, with kerning and contextual forms."""

@@ -5,7 +5,7 @@ They are computed from integers with ``+ - * /`` and square roots only: results 
 
 import hashlib
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
+_Reals: TypeAlias = npt.NDArray[np.floating[Any]]
 
 _MIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MIX_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -105,8 +106,8 @@ class RandomStreams:
         [drift] = self.drifts([name], positions)
         return np.asarray(drift)
 
-    def drifts(self, names: list[str], positions: Floats) -> Floats:
-        """Return what `drift` returns for each name, shape (names, *positions.shape)."""
+    def drifts(self, names: list[str], positions: _Reals) -> _Reals:
+        """Return what `drift` returns for each name, shape (names, *positions.shape), as precise as the positions."""
         cell = np.floor(positions).astype(np.int64)
         lowest = int(cell.min(initial=0))
         index = np.arange(lowest, int(cell.max(initial=0)) + 2).astype(np.uint64)

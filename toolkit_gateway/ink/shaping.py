@@ -13,16 +13,7 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit_gateway.ink.catalogue import Writer, habits_of
-from toolkit_gateway.ink.hand import (
-    REDRAWN,
-    FaceFit,
-    Hand,
-    PlacedGlyph,
-    curly_quotes,
-    fallback_chain,
-    load_hand,
-    spellings,
-)
+from toolkit_gateway.ink.hand import FaceFit, PlacedGlyph, curly_quotes, fallback_chain, load_hand, spellings
 from toolkit_gateway.ink.random_streams import Floats, Integers
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 
@@ -32,9 +23,6 @@ MOTION_ALLOWANCE = 0.06  # times the writer's shake, added to PUNCTUATION_GAP fo
 MARK_GAP = 0.08  # between a letter and a combining mark
 WORD_GAP = 0.46  # smallest distance between the ink of two words
 THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
-MIN_BORROWED_SIZE, MAX_BORROWED_WIDTH = 0.75, 1.15  # of a letter of another hand: limits of its changes
-_DESCENDER_TOP = -0.1
-_OVERSHOOT, _ASCENDER = 0.03, 0.12  # a round letter rises so far above the x-height; an ascender rises farther
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
 _CACHED_POINTS = 500_000  # of the shaped words of all hands: about 20 MB; a larger word is not kept
@@ -145,49 +133,8 @@ class Shaper:
         One point in `every` is kept; strokes and contours with fewer than twice `every` points are dropped, except the
         longest `_KEPT_STROKES` of a glyph.
         """
-        return self._as_written(load_hand(self._chain[number]), glyph, self._fit(number))
-
-    def _fit(self, number: int) -> FaceFit | None:
-        return FaceFit.of(load_hand(self._chain[number]).measures, self.measures)
-
-    def borrow(self, own: Strokes, character: str, lender: str) -> Strokes | None:
-        """Return the letter of another hand, fitted to this hand and in the place of `own`; None if it cannot fit.
-
-        A small letter gets the x-height of this hand and the ascender of `own`; other characters reach as high and as
-        low as `own`, as old-style figures need.
-        """
-        hand = load_hand(lender)
-        if character not in hand.characters:
-            return None
-        glyph, fit = hand.shape(character)[0], FaceFit.of(hand.measures, self.measures)
-        is_small = character.islower()
-        if fit and not is_small:
-            fit = replace(fit, x_height=1.0, target=1.0)
-        strokes = self._as_written(hand, glyph.glyph_id, fit)
-        if not glyph.is_whole or not len(strokes.x) or (strokes.flags & OUTLINE_FLAG).any():
-            return None
-        wider = float(np.ptp(own.x)) / max(float(np.ptp(strokes.x)), 1e-9)
-        taller = 1.0 if is_small else float(np.ptp(own.y)) / max(float(np.ptp(strokes.y)), 1e-9)
-        if not MIN_BORROWED_SIZE <= wider / taller <= 1 / MIN_BORROWED_SIZE:
-            return None
-        x = _left_side(own) + (strokes.x - _left_side(strokes)) * min(wider, MAX_BORROWED_WIDTH)
-        if not is_small:
-            return replace(strokes, x=x, y=own.y.min() + (strokes.y - strokes.y.min()) * taller)
-        level = fit.target if fit else 0.0
-        above = np.maximum(strokes.y - level, 0.0)
-        if above.max() < _ASCENDER or character in "ij":  # a dot that moves would fall on its stem
-            return replace(strokes, x=x)
-        higher = max(float(own.y.max()) - level, _OVERSHOOT) / float(above.max())
-        higher = min(max(higher, MIN_BORROWED_SIZE), 1 / MIN_BORROWED_SIZE)  # else an h would be an n, a b a 6
-        return replace(strokes, x=x, y=strokes.y + above * (higher - 1))
-
-    def redrawn(self, letter: str) -> Strokes | None:
-        """Return a letter of this hand as it was redrawn for natural writing; None if it was not."""
-        glyph = self.hand.shape(chr(REDRAWN + ord(letter)))[0] if letter in self.hand.redrawn else None
-        return self._as_written(self.hand, glyph.glyph_id, None) if glyph else None
-
-    def _as_written(self, hand: Hand, glyph: int, fit: FaceFit | None) -> Strokes:
-        strokes, every = hand.glyph(glyph), self._every
+        hand, fit, every = load_hand(self._chain[number]), self._fit(number), self._every
+        strokes = hand.glyph(glyph)
         if every > 1 and len(strokes.length):
             keep = strokes.length >= 2 * every
             keep[np.argsort(-strokes.length, kind="stable")[:_KEPT_STROKES]] = True
@@ -198,6 +145,9 @@ class Shaper:
             strokes = fit.apply(strokes)
         x = (strokes.x + strokes.y * self.writer.slant) * self.writer.width
         return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
+
+    def _fit(self, number: int) -> FaceFit | None:
+        return FaceFit.of(load_hand(self._chain[number]).measures, self.measures)
 
     def estimate_points(self, text: str) -> int:
         """Estimate the number of points of the strokes of `text`."""
@@ -257,11 +207,6 @@ class Shaper:
         head = right.letter_of_point <= right.letter_of_point[0] + 1
         spacing = WORD_GAP + 2 * self.nib
         return min(_needed_shift(_points(left, tail), _points(right, head), left.width, spacing), 1.2)
-
-
-def _left_side(letter: Strokes) -> float:
-    """Return the left side of a letter without its descender, which may be below the letter before."""
-    return float(letter.x[letter.y > _DESCENDER_TOP].min(initial=np.inf))
 
 
 def _points(word: ShapedWord, chosen: Mask) -> _XY:

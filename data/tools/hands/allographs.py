@@ -9,22 +9,30 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
+from typing import TypeAlias
 
-import msgspec
 import numpy as np
+import uharfbuzz as hb
 from tqdm.auto import tqdm
 
+from data.tools.hands.borrow import borrow
+from data.tools.hands.edits import EDITS
 from data.tools.hands.legibility import Alphabet
+from data.tools.hands.pack import write_pack
+from data.tools.hands.repairs import strokes_from_svg
 from data.tools.hands.sources import FontSource, sources
 from toolkit_gateway.ink.catalogue import WRITERS, writer_of
-from toolkit_gateway.ink.hand import PACKS_DIR, Allographs
-from toolkit_gateway.ink.natural.edits import EDITS
-from toolkit_gateway.ink.natural.parts import Part, parts_of
+from toolkit_gateway.ink.hand import PACKS_DIR, Allographs, Hand, load_hand
+from toolkit_gateway.ink.natural.parts import parts_of
 from toolkit_gateway.ink.natural.penman import ChosenLetter, Draft, Penman
 from toolkit_gateway.ink.random_streams import Floats
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit_gateway.ink.shaping import Shaper
+
+#: For each writer and each glyph of a letter the glyphs of its forms.
+Forms: TypeAlias = tuple[dict[int, tuple[int, ...]], ...]
 
 GROUPS = string.ascii_lowercase, string.digits, string.ascii_uppercase  # letters are compared within their group
 CAPITAL_HANDS = frozenset(["flint"])  # have capitals instead of small letters, and lend nothing
@@ -53,32 +61,93 @@ _COUNTERS_ADDED = {
 
 def main() -> None:
     written = [source for source in sources() if source.titles]
-    chosen = {source.name: choose(source, written) for source in tqdm(written, desc="allographs")}
-    for script, allographs in chosen.items():
-        _store(script, allographs)
+    chosen = {source.name: choose(source, written) for source in tqdm(written, desc="forms")}
+    for name, (added, forms) in chosen.items():
+        _store(name, added, Allographs(forms))
+    load_hand.cache_clear()
+    for name in tqdm([source.name for source in written if not source.joined], desc="joins"):
+        added, forms = chosen[name]
+        writers = (Shaper(name, writer_of(name, number, natural=True)) for number in range(len(WRITERS)))
+        _store(name, added, Allographs(forms, tuple(_clear_joins(Penman(writer)) for writer in writers)))
 
 
-def choose(source: FontSource, others: Iterable[FontSource]) -> Allographs:
+def choose(source: FontSource, others: Iterable[FontSource]) -> tuple[list[Strokes], Forms]:
+    """Return the glyphs to add to a hand, and for each writer the forms of its glyphs."""
     script = source.name
-    penman = Penman(Shaper(script, writer_of(script, 0, natural=True)), Allographs())
+    penman = Penman(Shaper(script, WRITERS[0]))
     kept_from = {other.name for other in others if other.joined != source.joined} | CAPITAL_HANDS | {script}
     borrowed, changed, illegible = _legible_forms(penman, [other for other in others if other.name not in kept_from])
     replaced = {letter: "" for letter in {*source.unclear, *illegible} if borrowed.get(letter)}
     replaced |= dict.fromkeys(source.redrawn, "=")
-    forms = tuple(_forms_of_writer(script, number, borrowed, changed, replaced) for number in range(len(WRITERS)))
-    if penman.joined:
-        return Allographs(forms)
-    writers = (Shaper(script, writer_of(script, number, natural=True)) for number in range(len(WRITERS)))
-    return Allographs(forms, tuple(_clear_joins(Penman(writer, Allographs(forms))) for writer in writers))
+    drawn = Drawn(penman, source)
+    forms = tuple(
+        {
+            glyph: drawn.glyphs_of(glyph, letter, names)
+            for letter, names in _forms_of_writer(script, number, borrowed, changed, replaced).items()
+            for glyph in drawn.variants.get(letter, ())
+        }
+        for number in range(len(WRITERS))
+    )
+    return drawn.added, forms
 
 
-def _store(script: str, allographs: Allographs) -> None:
-    """Add the allographs to a pack that has all else."""
-    path = PACKS_DIR / f"{script}.npz"
-    with np.load(path) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    text = msgspec.json.encode({"forms": allographs.forms, "joins": [sorted(joins) for joins in allographs.joins]})
-    np.savez_compressed(path, **{**arrays, "allographs": np.frombuffer(text, np.uint8)})
+class Drawn:
+    """The glyphs that are added to a hand: one for each form of each glyph of a letter."""
+
+    def __init__(self, penman: Penman, source: FontSource) -> None:
+        self._penman, self._redrawn = penman, source.redrawn
+        self._first = len(_glyphs_of_font(source.name))
+        self.variants = _variants(penman.shaper.hand)
+        self.added: list[Strokes] = []
+        self._number: dict[tuple[int, str], int | None] = {}
+
+    def glyphs_of(self, glyph: int, letter: str, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the numbers of the glyphs that draw the forms with these names; forms that do not fit are left out."""
+        numbers = [glyph if name == "" else self._number_of(glyph, letter, name) for name in names]
+        return tuple(number for number in numbers if number is not None) or (glyph,)
+
+    def _number_of(self, glyph: int, letter: str, name: str) -> int | None:
+        if (glyph, name) not in self._number:
+            strokes = self._strokes_of(self._penman.shaper.letter(0, glyph), letter, name)
+            self._number[glyph, name] = None if strokes is None else self._first + len(self.added)
+            if strokes is not None:
+                self.added.append(replace(strokes, radius=strokes.radius * self._penman.shaper.measures.nib))
+        return self._number[glyph, name]
+
+    def _strokes_of(self, own: Strokes, letter: str, name: str) -> Strokes | None:
+        if name == "=":
+            return strokes_from_svg(self._redrawn[letter], 1.0)
+        if name.startswith("-"):
+            return _edited(own, name, self._penman.x_height)
+        return borrow(self._penman.shaper.hand, own, letter, load_hand(name))
+
+
+def _variants(hand: Hand) -> dict[str, list[int]]:
+    """Return the glyphs with which a hand draws each letter, alone or between other letters."""
+    small, capitals, digits = GROUPS[0], GROUPS[2], GROUPS[1]
+    texts = [*"".join(GROUPS), *product(small, small, small[::3]), *product(capitals + digits, small, "aeo")]
+    texts += product(capitals + digits, repeat=2)
+    variants: dict[str, set[int]] = {}
+    for text in map("".join, texts):
+        for glyph in hand.shape(text):
+            if glyph.is_whole and len(hand.glyph(glyph.glyph_id).x):
+                variants.setdefault(text[glyph.cluster], set()).add(glyph.glyph_id)
+    return {letter: sorted(glyphs) for letter, glyphs in variants.items()}
+
+
+def _font_of(script: str) -> bytes:
+    with np.load(PACKS_DIR / f"{script}.npz") as stored:
+        return bytes(stored["font"].tobytes())
+
+
+def _glyphs_of_font(script: str) -> list[Strokes]:
+    """Return the glyphs of the font of a hand, without those that this command added before."""
+    hand = load_hand(script)
+    return [hand.glyph(number) for number in range(hb.Face(_font_of(script)).glyph_count)]
+
+
+def _store(script: str, added: list[Strokes], allographs: Allographs) -> None:
+    write_pack(load_hand(script).measures, _font_of(script), _glyphs_of_font(script) + added, allographs)
 
 
 def _legible_forms(
@@ -135,21 +204,25 @@ def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[FontSource]
     if letter.islower() and (penman.joined or penman.writes_capitals):
         return []
     clear = [lender.name for lender in lenders if letter not in {*lender.unclear, *lender.redrawn, *lender.kept}]
-    offers = [(lender, penman.shaper.borrow(own, letter, lender)) for lender in clear]
+    offers = [(lender, borrow(penman.shaper.hand, own, letter, load_hand(lender))) for lender in clear]
     return [(lender, strokes) for lender, strokes in offers if strokes is not None and len(strokes.length)]
 
 
 def _changes(letter: str, drawn: Strokes, penman: Penman) -> list[tuple[str, Strokes]]:
     names = [name for name in _CHANGES.get(letter, ()) if not (penman.joined and name == _PRINT_ONLY)]
-    edited = [(name, EDITS[name[1:]](parts_of(drawn), penman.x_height)) for name in names]
-    return [(name, _strokes_of(parts)) for name, parts in edited if parts is not None]
+    edited = [(name, _edited(drawn, name, penman.x_height)) for name in names]
+    return [(name, strokes) for name, strokes in edited if strokes is not None]
 
 
-def _strokes_of(parts: list[Part]) -> Strokes:
-    """Return parts as strokes without flags."""
-    rows = np.concatenate([np.zeros((0, 3)), *parts])
-    length = np.array([len(part) for part in parts], np.int64)
-    return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.zeros(len(parts), np.uint8))
+def _edited(own: Strokes, name: str, x_height: float) -> Strokes | None:
+    """Return a letter with the change of this name; None if its strokes do not allow the change."""
+    parts = EDITS[name[1:]](parts_of(own), x_height)
+    if parts is None:
+        return None
+    x, y, radius = np.concatenate(parts).T
+    # In a form with fewer strokes, it is unknown which stroke had which flags.
+    flags = [*own.flags.tolist(), 0][: len(parts)] if len(parts) >= len(own.length) else [0] * len(parts)
+    return Strokes(x, y, radius, np.array([len(part) for part in parts], np.int64), np.array(flags, np.uint8))
 
 
 def _mean(shades: Floats) -> Floats:

@@ -12,7 +12,6 @@ import io
 import json
 import string
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 from fontTools.ttLib import TTFont
@@ -21,17 +20,19 @@ from tqdm.auto import tqdm
 
 from data.tools.hands import allographs, contact_sheets, shaping_font
 from data.tools.hands.outline import glyph_path
+from data.tools.hands.pack import write_pack
 from data.tools.hands.ratings import handwritings
 from data.tools.hands.repairs import Glyphs, repair
 from data.tools.hands.sources import FontSource, sources
 from data.tools.hands.tracing import is_outline, trace_outline
 from data.tools.npm import fetch_package
 from toolkit_gateway.ink.catalogue import HANDS_DIR
-from toolkit_gateway.ink.hand import PACK_UNITS, PACKS_DIR, Measures
+from toolkit_gateway.ink.hand import Measures
 from toolkit_gateway.ink.ribbons import DOT_FLAG, Strokes
 
 LICENCES_DIR = HANDS_DIR / "licences"
 _OPENTYPE_FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
+_BORROWED = "For natural writing it also has letters of other hands, under the licences of these.\n"
 _LETTERS_WITH_STEMS = "bdhklpqtijfHITNMEFL"
 
 
@@ -68,7 +69,7 @@ def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
     measures = _measure_hand(source, cut, units, strokes)
     repair(Glyphs(cut, units, strokes, measures.nib), source)
     order = [strokes[name] for name in cut.getGlyphOrder()]
-    _write_pack(PACKS_DIR / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
+    write_pack(measures, shaping_font.drop_outlines(cut), order)
     return counts
 
 
@@ -125,28 +126,13 @@ def _slant_of(stems: Strokes) -> float:
     return float(slope[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
 
 
-def _write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
-    """Write the file of a hand; coordinates are second differences of integers, which compress well."""
-    strokes = Strokes.concatenate(glyphs)
-    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * PACK_UNITS).astype(np.int16)
-    np.savez_compressed(
-        path,
-        measures=np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),
-        font=np.frombuffer(font, np.uint8),
-        points=np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
-        length=strokes.length.astype(np.uint16),
-        flags=strokes.flags,
-        glyph_strokes=np.array([len(glyph.length) for glyph in glyphs], np.uint8),
-    )
-
-
 def _licence_text(source: FontSource, files: dict[str, bytes]) -> str:
     names = TTFont(io.BytesIO(files[source.font]))["name"]
     licence = files.get("LICENSE_FONT", b"").decode() or names.getDebugName(13) or ""
     return (
         f'The hand "{source.name}" is a modified version, as pen strokes, of the font in the npm package\n'
         f"{source.package} {source.version}, {source.font}.\n"
-        f"Licence: {source.licence}. Copyright notice of the font:\n\n"
+        f"Licence: {source.licence}. {_BORROWED if source.titles else ''}Copyright notice of the font:\n\n"
         f"{names.getDebugName(0) or ''}\n\n{licence.strip()}\n"
     )
 

@@ -17,7 +17,6 @@ from matplotlib.transforms import Affine2D
 from data.tools.hands.outline import RESOLUTION, PathPen
 from data.tools.hands.sources import FontSource
 from data.tools.hands.strokes import arc_length, resample
-from toolkit_gateway.ink.hand import REDRAWN
 from toolkit_gateway.ink.ribbons import DOT_FLAG, Strokes
 
 LONGEST_HYPHEN = 0.45
@@ -66,9 +65,6 @@ def repair(glyphs: Glyphs, source: FontSource) -> None:
     for letter, path in source.drawn.items():
         _draw_letter(glyphs, letter, path)
     _replace_glyphs(glyphs, source.replaced)
-    for letter, path in source.redrawn.items():
-        name, drawn = glyphs.name_of(letter), strokes_from_svg(path, glyphs.nib)
-        glyphs.put(glyphs.add(chr(REDRAWN + ord(letter))), drawn, glyphs.advance(name or ""))
     for letter, factor in source.stretched.items():
         if name := glyphs.name_of(letter):
             taller = replace(glyphs.strokes[name], y=glyphs.strokes[name].y * factor)

@@ -116,7 +116,7 @@ def test_no_letter_runs_into_its_neighbour(writers):
         own = {}
         for hand, glyph, character, _ in {glyph for word in words for glyph in word.glyphs}:
             strokes = penman.shaper.letter(hand, glyph)
-            own[hand, glyph] = penman.form_of(parts_of(strokes), strokes.flags.tolist(), character)
+            own[hand, glyph] = penman.form_of(strokes, character)
         letters = [(own[at[:2]], x) for word in words for at, x in zip(word.glyphs, word.origin_x, strict=True)]
         choices = penman.choose(words, RandomStreams("3"))
         for (left, right), ((own_left, at), (own_right, after)) in zip(
@@ -230,7 +230,7 @@ def test_a_letter_that_reads_as_another_is_not_written():
         for letter in letters:
             [glyph] = penman.shaper.word(letter).glyphs
             of_font = penman.shaper.letter(glyph.hand, glyph.glyph)
-            own = penman.form_of(parts_of(of_font), of_font.flags.tolist(), letter)
+            own = penman.form_of(of_font, letter)
             lengths = [sum(map(len, form.parts)) for form in penman.forms(glyph)]
             assert sum(map(len, own.parts)) not in lengths, (script, letter)
 

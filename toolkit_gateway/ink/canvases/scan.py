@@ -124,8 +124,8 @@ def _texture(strength: float) -> Grey:
     if coarse:
         texture += 0.8 * strength * _fibres()
     # The brightest paper has the highest index of the palette.
-    even = np.minimum(texture - texture.mean(), 255 - PAPER_BRIGHTNESS - SIDE_SHADOW)
-    return even.astype(np.float32) * _INDEX_PER_LEVEL
+    even: Grey = np.minimum(texture - texture.mean(), 255 - PAPER_BRIGHTNESS - SIDE_SHADOW).astype(np.float32)
+    return even * _INDEX_PER_LEVEL
 
 
 def _fibres() -> npt.NDArray[np.float64]:

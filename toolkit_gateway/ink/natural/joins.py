@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit_gateway.ink.natural.edits import bar_of
 from toolkit_gateway.ink.natural.parts import Part, arc_lengths, bridge, direction, nearest
 from toolkit_gateway.ink.random_streams import Floats
 from toolkit_gateway.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK
@@ -130,6 +129,15 @@ def _delayed_kinds(character: str, parts: list[Part], flags: list[int], joined: 
             if part[:, 1].min() > body[:, 1].max() - 0.05 and part is not body and not touches:
                 late[n] = MARK
     return late
+
+
+def bar_of(parts: list[Part]) -> int | None:
+    """Return the number of the part that is a flat stroke at about the x-height, or None."""
+    for n, part in enumerate(parts):
+        width, height = np.ptp(part[:, 0]), np.ptp(part[:, 1])
+        if len(parts) > 1 and width > 1.8 * height and width > 0.15 and 0.3 < part[:, 1].mean() < 1.1:
+            return n
+    return None
 
 
 def _stroke_flags(parts: list[Part], n: int, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""Geometry of parts: cutting, extending, bridging. A part is one stroke, with a row (x, y, radius) for each point."""
+"""Geometry of parts. A part is one stroke, with a row (x, y, radius) for each point."""
 
 import numpy as np
 
@@ -28,13 +28,6 @@ def direction(part: Part, at_end: bool) -> Floats:
     return vector / norm if norm > 0 else np.array([1.0, 0.0])
 
 
-def shorten(part: Part, length: float, at_end: bool) -> Part:
-    """Cut `length` from one end; return the part unchanged if fewer than three points would remain."""
-    along = arc_lengths(part) if not at_end else arc_lengths(part[::-1])[::-1]
-    rest = part[along >= length]
-    return rest if len(rest) >= 3 else part
-
-
 def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
     """Return the points between `a` and `b` on a curve; `leave` and `arrive` are its directions at `a` and `b`."""
     apart = b[:2] - a[:2]
@@ -45,22 +38,6 @@ def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
     xy = (2 * t3 - 3 * t2 + 1) * a[:2] + (t3 - 2 * t2 + t) * span * leave
     xy = xy + (3 * t2 - 2 * t3) * b[:2] + (t3 - t2) * span * arrive
     return np.column_stack([xy, a[2] + (b[2] - a[2]) * t])
-
-
-def extend(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
-    """Extend a part at one end by a smooth curve through `points`, which are relative to this end."""
-    end = part[-1] if at_end else part[0]
-    heading = direction(part, at_end) * (1 if at_end else -1)
-    pieces, here = [], end
-    targets = [np.array([end[0] + x, end[1] + y, end[2]]) for x, y in points]
-    for number, target in enumerate(targets):
-        following = targets[number + 1] if number + 1 < len(targets) else target
-        ahead = following[:2] - here[:2]
-        ahead = ahead / np.sqrt((ahead * ahead).sum())
-        pieces += [bridge(here, heading, target, ahead), target[None]]
-        here, heading = target, ahead
-    added = np.concatenate(pieces)
-    return np.concatenate([part, added]) if at_end else np.concatenate([added[::-1], part])
 
 
 def nearest(point: Floats, part: Part) -> tuple[int, float]:

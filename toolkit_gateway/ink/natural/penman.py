@@ -11,8 +11,6 @@ from unicodedata import combining
 import numpy as np
 
 from toolkit_gateway.ink.catalogue import WRITERS
-from toolkit_gateway.ink.hand import Allographs
-from toolkit_gateway.ink.natural.edits import EDITS
 from toolkit_gateway.ink.natural.joins import (
     BAR,
     Junction,
@@ -107,14 +105,14 @@ class Draft:
 class Penman:
     """The letter forms of one writer; the renderer caches it with its forms and joins."""
 
-    def __init__(self, shaper: Shaper, allographs: Allographs | None = None) -> None:
+    def __init__(self, shaper: Shaper) -> None:
         self.shaper = shaper
         self.joined = shaper.measures.joined
         self.slant = shaper.writer.slant + (shaper.measures.slant or 0.0)
         self.habits = shaper.habits
-        chosen = allographs or shaper.hand.allographs
         number = WRITER_NAMES.index(shaper.writer.name)
-        self._names, self._clear_joins = chosen.forms[number], chosen.joins[number]
+        chosen = shaper.hand.allographs
+        self._numbers, self._clear_joins = chosen.forms[number], chosen.joins[number]
         x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
         self.letter_width = float(np.mean([shaper.word(letter).width for letter in _COMMON_LETTERS]))
@@ -128,29 +126,13 @@ class Penman:
 
     def _forms(self, glyph: WordGlyph) -> tuple[Letterform, ...]:
         """Return the forms of a letter that this writer uses, most usual first."""
-        strokes, character = self.shaper.letter(glyph.hand, glyph.glyph), glyph.character
-        names = self._names.get(character, ("",)) if glyph.hand == 0 and glyph.is_whole else ("",)
-        own = parts_of(strokes), strokes.flags.tolist()
-        drawn = [drawn for name in names if (drawn := self._drawn(strokes, character, name)) is not None] or [own]
-        usual = self.form_of(*own, character)
-        return tuple(replace(self.form_of(parts, flags, character), usual=usual) for parts, flags in drawn)
+        usual = self.form_of(self.shaper.letter(glyph.hand, glyph.glyph), glyph.character)
+        numbers = self._numbers.get(glyph.glyph, ()) if glyph.hand == 0 else ()
+        others = {n: self.form_of(self.shaper.letter(0, n), glyph.character) for n in numbers if n != glyph.glyph}
+        return tuple(replace(others[n], usual=usual) if n in others else usual for n in numbers) or (usual,)
 
-    def _drawn(self, own: Strokes, character: str, name: str) -> tuple[list[Part], list[int]] | None:
-        """Return parts and flags of a letter in the form of this name; None if a thinned letter does not allow it."""
-        if name.startswith("-"):
-            parts = EDITS[name[1:]](parts_of(own), self.x_height)
-            if parts is None:
-                return None
-            # In a form with fewer strokes, it is unknown which stroke had which flags.
-            flags = [*own.flags.tolist(), 0]
-            return parts, flags[: len(parts)] if len(parts) >= len(own.length) else [0] * len(parts)
-        if name == "=":
-            strokes = self.shaper.redrawn(character)
-        else:
-            strokes = self.shaper.borrow(own, character, name) if name else own
-        return None if strokes is None else (parts_of(strokes), strokes.flags.tolist())
-
-    def form_of(self, parts: list[Part], flags: list[int], character: str) -> Letterform:
+    def form_of(self, strokes: Strokes, character: str) -> Letterform:
+        parts, flags = parts_of(strokes), strokes.flags.tolist()
         if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
             return unjoined_form(character, parts, flags)
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character

@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from toolkit_gateway.ink.natural.parts import Part, arc_lengths, direction, extend, nearest, shorten
+from toolkit_gateway.ink.natural.joins import bar_of
+from toolkit_gateway.ink.natural.parts import Part, arc_lengths, bridge, direction, nearest
 
 Parts: TypeAlias = list[Part]
 
@@ -133,13 +134,27 @@ def move_bar(parts: Parts, x_height: float, by: float) -> Parts | None:
     return parts if abs(moved) > 0.06 else None
 
 
-def bar_of(parts: Parts) -> int | None:
-    """Return the number of the part that is a flat stroke at about the x-height, or None."""
-    for n, part in enumerate(parts):
-        width, height = np.ptp(part[:, 0]), np.ptp(part[:, 1])
-        if len(parts) > 1 and width > 1.8 * height and width > 0.15 and 0.3 < part[:, 1].mean() < 1.1:
-            return n
-    return None
+def shorten(part: Part, length: float, at_end: bool) -> Part:
+    """Cut `length` from one end; return the part unchanged if fewer than three points would remain."""
+    along = arc_lengths(part) if not at_end else arc_lengths(part[::-1])[::-1]
+    rest = part[along >= length]
+    return rest if len(rest) >= 3 else part
+
+
+def extend(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
+    """Extend a part at one end by a smooth curve through `points`, which are relative to this end."""
+    end = part[-1] if at_end else part[0]
+    heading = direction(part, at_end) * (1 if at_end else -1)
+    pieces, here = [], end
+    targets = [np.array([end[0] + x, end[1] + y, end[2]]) for x, y in points]
+    for number, target in enumerate(targets):
+        following = targets[number + 1] if number + 1 < len(targets) else target
+        ahead = following[:2] - here[:2]
+        ahead = ahead / np.sqrt((ahead * ahead).sum())
+        pieces += [bridge(here, heading, target, ahead), target[None]]
+        here, heading = target, ahead
+    added = np.concatenate(pieces)
+    return np.concatenate([part, added]) if at_end else np.concatenate([added[::-1], part])
 
 
 EDITS: Mapping[str, Callable[[Parts, float], Parts | None]] = {  # the second argument is the x-height

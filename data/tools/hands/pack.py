@@ -1,0 +1,33 @@
+"""The file of a hand: its measures, the strokes of its glyphs, the font that shapes them, and its allographs."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from toolkit_gateway.ink.hand import PACK_UNITS, PACKS_DIR, Allographs, Measures
+from toolkit_gateway.ink.ribbons import Strokes
+
+
+def write_pack(
+    measures: Measures, font: bytes, glyphs: Sequence[Strokes], allographs: Allographs | None = None
+) -> None:
+    """Write the pack of a hand; coordinates are second differences of integers, which compress well."""
+    strokes = Strokes.concatenate(glyphs)
+    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * PACK_UNITS).astype(np.int16)
+    arrays: dict[str, Any] = {
+        "measures": np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),
+        "font": np.frombuffer(font, np.uint8),
+        "points": np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
+        "length": strokes.length.astype(np.uint16),
+        "flags": strokes.flags,
+        "glyph_strokes": np.array([len(glyph.length) for glyph in glyphs], np.uint8),
+    }
+    if allographs is not None:
+        joins = [sorted(of_writer) for of_writer in allographs.joins]
+        text = msgspec.json.encode({"forms": allographs.forms, "joins": joins})
+        arrays["allographs"] = np.frombuffer(text, np.uint8)
+    np.savez_compressed(PACKS_DIR / f"{measures.name}.npz", **arrays)
