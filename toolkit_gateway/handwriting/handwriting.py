@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Limits what the rate limiter stores on a gateway that accepts any apikey.
 MAX_KEY_CHARACTERS = 256
 #: Raise it whenever the same parameters and seed give another picture: it is part of the ETag.
-RENDERER_VERSION = "11"
+RENDERER_VERSION = "12"
 
 
 class Key(Table, frozen=True):
