@@ -10,8 +10,9 @@ import hashlib
 import string
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from itertools import product
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import uharfbuzz as hb
@@ -21,7 +22,6 @@ from data.tools.hands.borrow import borrow
 from data.tools.hands.edits import EDITS
 from data.tools.hands.legibility import Alphabet
 from data.tools.hands.pack import write_pack
-from data.tools.hands.repairs import strokes_from_svg
 from data.tools.hands.sources import FontSource, sources
 from toolkit_gateway.ink.catalogue import WRITERS, writer_of
 from toolkit_gateway.ink.hand import PACKS_DIR, Allographs, Hand, load_hand
@@ -78,15 +78,10 @@ def choose(source: FontSource, others: Iterable[FontSource]) -> tuple[list[Strok
     kept_from = {other.name for other in others if other.joined != source.joined} | CAPITAL_HANDS | {script}
     borrowed, changed, illegible = _legible_forms(penman, [other for other in others if other.name not in kept_from])
     replaced = {letter: "" for letter in {*source.unclear, *illegible} if borrowed.get(letter)}
-    replaced |= dict.fromkeys(source.redrawn, "=")
-    drawn = Drawn(penman, source)
+    replaced |= {letter: "=" for letter in source.redrawn if len(letter) == 1}
+    drawn = Drawn(penman)
     forms = tuple(
-        {
-            glyph: drawn.glyphs_of(glyph, letter, names)
-            for letter, names in _forms_of_writer(script, number, borrowed, changed, replaced).items()
-            for glyph in drawn.variants.get(letter, ())
-        }
-        for number in range(len(WRITERS))
+        drawn.forms_of(_forms_of_writer(script, number, borrowed, changed, replaced)) for number in range(len(WRITERS))
     )
     return drawn.added, forms
 
@@ -94,37 +89,46 @@ def choose(source: FontSource, others: Iterable[FontSource]) -> tuple[list[Strok
 class Drawn:
     """The glyphs that are added to a hand: one for each form of each glyph of a letter."""
 
-    def __init__(self, penman: Penman, source: FontSource) -> None:
-        self._penman, self._redrawn = penman, source.redrawn
-        self._first = len(_glyphs_of_font(source.name))
-        self.variants = _variants(penman.shaper.hand)
+    def __init__(self, penman: Penman) -> None:
+        self._penman, self._hand = penman, penman.shaper.hand
+        base = _base_of(self._hand.measures.name)
+        self._first = len(base.glyphs)
+        count = self._first - len(base.redrawn)
+        self._redrawn = {glyph: count + n for n, glyph in enumerate(base.redrawn)}
+        self._variants = _variants(self._hand)
         self.added: list[Strokes] = []
         self._number: dict[tuple[int, str], int | None] = {}
 
-    def glyphs_of(self, glyph: int, letter: str, names: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the numbers of the glyphs that draw the forms with these names; forms that do not fit are left out."""
-        numbers = [glyph if name == "" else self._number_of(glyph, letter, name) for name in names]
-        return tuple(number for number in numbers if number is not None) or (glyph,)
+    def forms_of(self, names_of: dict[str, tuple[str, ...]]) -> dict[int, tuple[int, ...]]:
+        """Return the forms of each glyph, for the names of the forms of each letter."""
+        forms = {glyph: (redrawn,) for glyph, redrawn in self._redrawn.items()}
+        for letter, names in names_of.items():
+            for glyph in self._variants.get(letter, ()):
+                numbers = [self._number_of(glyph, letter, name) for name in names]
+                forms[glyph] = tuple(number for number in numbers if number is not None) or (glyph,)
+        return forms
 
     def _number_of(self, glyph: int, letter: str, name: str) -> int | None:
+        """Return the number of the glyph that draws this form of a glyph; None if the form does not fit."""
+        if name == "":
+            return glyph
+        if name == "=":
+            return self._redrawn.get(glyph) or self._redrawn[self._hand.shape(letter)[0].glyph_id]
         if (glyph, name) not in self._number:
-            strokes = self._strokes_of(self._penman.shaper.letter(0, glyph), letter, name)
+            own = self._penman.shaper.letter(0, glyph)
+            if name.startswith("-"):
+                strokes = _edited(own, name, self._penman.x_height)
+            else:
+                strokes = borrow(self._hand, own, letter, load_hand(name))
             self._number[glyph, name] = None if strokes is None else self._first + len(self.added)
             if strokes is not None:
-                self.added.append(replace(strokes, radius=strokes.radius * self._penman.shaper.measures.nib))
+                self.added.append(replace(strokes, radius=strokes.radius * self._hand.measures.nib))
         return self._number[glyph, name]
-
-    def _strokes_of(self, own: Strokes, letter: str, name: str) -> Strokes | None:
-        if name == "=":
-            return strokes_from_svg(self._redrawn[letter], 1.0)
-        if name.startswith("-"):
-            return _edited(own, name, self._penman.x_height)
-        return borrow(self._penman.shaper.hand, own, letter, load_hand(name))
 
 
 def _variants(hand: Hand) -> dict[str, list[int]]:
     """Return the glyphs with which a hand draws each letter, alone or between other letters."""
-    small, capitals, digits = GROUPS[0], GROUPS[2], GROUPS[1]
+    small, digits, capitals = GROUPS
     texts = [*"".join(GROUPS), *product(small, small, small[::3]), *product(capitals + digits, small, "aeo")]
     texts += product(capitals + digits, repeat=2)
     variants: dict[str, set[int]] = {}
@@ -135,19 +139,25 @@ def _variants(hand: Hand) -> dict[str, list[int]]:
     return {letter: sorted(glyphs) for letter, glyphs in variants.items()}
 
 
-def _font_of(script: str) -> bytes:
+class _Base(NamedTuple):
+    """What a pack has before this command."""
+
+    font: bytes
+    glyphs: list[Strokes]
+    redrawn: list[int]
+
+
+@cache
+def _base_of(script: str) -> _Base:
     with np.load(PACKS_DIR / f"{script}.npz") as stored:
-        return bytes(stored["font"].tobytes())
-
-
-def _glyphs_of_font(script: str) -> list[Strokes]:
-    """Return the glyphs of the font of a hand, without those that this command added before."""
+        font, redrawn = stored["font"].tobytes(), stored["redrawn"].tolist()
     hand = load_hand(script)
-    return [hand.glyph(number) for number in range(hb.Face(_font_of(script)).glyph_count)]
+    return _Base(font, [hand.glyph(n) for n in range(hb.Face(font).glyph_count + len(redrawn))], redrawn)
 
 
 def _store(script: str, added: list[Strokes], allographs: Allographs) -> None:
-    write_pack(load_hand(script).measures, _font_of(script), _glyphs_of_font(script) + added, allographs)
+    base = _base_of(script)
+    write_pack(load_hand(script).measures, base.font, base.glyphs + added, base.redrawn, allographs)
 
 
 def _legible_forms(

@@ -22,7 +22,7 @@ from data.tools.hands import allographs, contact_sheets, shaping_font
 from data.tools.hands.outline import glyph_path
 from data.tools.hands.pack import write_pack
 from data.tools.hands.ratings import handwritings
-from data.tools.hands.repairs import Glyphs, repair
+from data.tools.hands.repairs import Glyphs, repair, strokes_from_svg
 from data.tools.hands.sources import FontSource, sources
 from data.tools.hands.tracing import is_outline, trace_outline
 from data.tools.npm import fetch_package
@@ -69,7 +69,13 @@ def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
     measures = _measure_hand(source, cut, units, strokes)
     repair(Glyphs(cut, units, strokes, measures.nib), source)
     order = [strokes[name] for name in cut.getGlyphOrder()]
-    write_pack(measures, shaping_font.drop_outlines(cut), order)
+    redrawn = {
+        cut.getGlyphID(cut.getBestCmap()[ord(letter)] if len(letter) == 1 else letter): strokes_from_svg(
+            path, measures.nib
+        )
+        for letter, path in source.redrawn.items()
+    }
+    write_pack(measures, shaping_font.drop_outlines(cut), [*order, *redrawn.values()], list(redrawn))
     return counts
 
 

@@ -13,9 +13,16 @@ from toolkit_gateway.ink.ribbons import Strokes
 
 
 def write_pack(
-    measures: Measures, font: bytes, glyphs: Sequence[Strokes], allographs: Allographs | None = None
+    measures: Measures,
+    font: bytes,
+    glyphs: Sequence[Strokes],
+    redrawn: Sequence[int],
+    allographs: Allographs | None = None,
 ) -> None:
-    """Write the pack of a hand; coordinates are second differences of integers, which compress well."""
+    """Write the pack of a hand; coordinates are second differences of integers, which compress well.
+
+    The glyphs are those of the font, then one for each glyph number in `redrawn`, then those that allographs add.
+    """
     strokes = Strokes.concatenate(glyphs)
     whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * PACK_UNITS).astype(np.int16)
     arrays: dict[str, Any] = {
@@ -24,6 +31,7 @@ def write_pack(
         "points": np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
         "length": strokes.length.astype(np.uint16),
         "flags": strokes.flags,
+        "redrawn": np.array(redrawn, np.uint16),
         "glyph_strokes": np.array([len(glyph.length) for glyph in glyphs], np.uint8),
     }
     if allographs is not None:

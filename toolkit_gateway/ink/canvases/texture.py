@@ -21,7 +21,7 @@ HOLLOWS_CAP_HEIGHT = 110  # pixels; from this cap height on, the hollows of the 
 STREAK_LENGTH, MIN_STREAK_FLOW = 0.9, 0.5  # length in cap heights, and smallest share of the flow in a streak
 MIN_CELL = 2.0  # pixels
 _MIN_LANES, _MAX_LANES = 3, 9  # points side by side across a stroke
-_POINTS_AT_ONCE = 200_000  # added to the grid in one step, which takes 300 bytes per point
+_POINTS_AT_ONCE = 200_000  # added to the grid in one step, which takes 150 bytes per point
 # Strokes with more than this many times the area of the rows, and more points than this, get one density, for speed.
 _MAX_STROKE_AREA, _MAX_POINTS = 3.0, 100_000
 _SECOND_PASS = 1.2  # more passes than this over a cell mean that ink lies on ink
