@@ -29,9 +29,9 @@ _COMPANION = {  # the first fallback of a script: a hand that looks like the scr
     "harper": "mirov", "kingsley": "mirov", "larkin": "mirov", "linden": "mirov", "perry": "mirov",
 }  # fmt: skip
 _SHARED_FALLBACK = ("beekman", "cedar", "primrose", "haneul", "emoji")
-#: A letter that reads as another letter in the font has a second glyph, for natural writing: its code is this and that
-#: of the letter.
-REDRAWN = 0xE000
+#: A letter that reads as another letter in the font has a second glyph, for natural writing: its code is the first and
+#: that of the letter. A form that the letter has only inside words has one too: the second and the number of its glyph.
+REDRAWN, REDRAWN_GLYPH = 0xE000, 0xE080
 MIN_SCALE, MAX_SCALE = 0.6, 1.3  # limits of the factor on the x-height of a fallback hand
 _CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
 _CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"  # a straight quote after one of these opens a quotation
@@ -89,8 +89,8 @@ class Hand:
         face = hb.Face(stored["font"].tobytes())
         self._font = hb.Font(face)
         codes = frozenset(face.unicodes)
-        self.redrawn = frozenset(chr(code - REDRAWN) for code in codes if REDRAWN <= code < REDRAWN + 128)
-        self.characters = frozenset(map(chr, codes)) - {chr(REDRAWN + ord(letter)) for letter in self.redrawn}
+        self.redrawn = frozenset(chr(code) for code in codes if REDRAWN <= code < REDRAWN_GLYPH + face.glyph_count)
+        self.characters = frozenset(map(chr, codes)) - self.redrawn
 
     def shape(self, text: str) -> list[PlacedGlyph]:
         """Return the glyphs of a run of text, left to right, with kerning and contextual forms."""

@@ -14,7 +14,6 @@ from cachetools import LRUCache, cached
 
 from toolkit_gateway.ink.catalogue import Writer, habits_of
 from toolkit_gateway.ink.hand import (
-    REDRAWN,
     FaceFit,
     Hand,
     PlacedGlyph,
@@ -180,9 +179,9 @@ class Shaper:
         higher = min(max(higher, MIN_BORROWED_SIZE), 1 / MIN_BORROWED_SIZE)  # else an h would be an n, a b a 6
         return replace(strokes, x=x, y=strokes.y + above * (higher - 1))
 
-    def redrawn(self, letter: str) -> Strokes | None:
+    def redrawn(self, code: int) -> Strokes | None:
         """Return a letter of this hand as it was redrawn for natural writing; None if it was not."""
-        glyph = self.hand.shape(chr(REDRAWN + ord(letter)))[0] if letter in self.hand.redrawn else None
+        glyph = self.hand.shape(chr(code))[0] if chr(code) in self.hand.redrawn else None
         return self._as_written(self.hand, glyph.glyph_id, None) if glyph else None
 
     def _as_written(self, hand: Hand, glyph: int, fit: FaceFit | None) -> Strokes:

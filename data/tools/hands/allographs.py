@@ -64,7 +64,7 @@ def choose(source: FontSource, others: Iterable[FontSource]) -> Allographs:
     kept_from = {other.name for other in others if other.joined != source.joined} | CAPITAL_HANDS | {script}
     borrowed, changed, illegible = _legible_forms(penman, [other for other in others if other.name not in kept_from])
     replaced = {letter: "" for letter in {*source.unclear, *illegible} if borrowed.get(letter)}
-    replaced |= dict.fromkeys(source.redrawn, "=")
+    replaced |= {letter: "=" for letter in source.redrawn if len(letter) == 1}
     forms = tuple(_forms_of_writer(script, number, borrowed, changed, replaced) for number in range(len(WRITERS)))
     if penman.joined:
         return Allographs(forms)

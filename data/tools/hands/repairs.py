@@ -17,7 +17,7 @@ from matplotlib.transforms import Affine2D
 from data.tools.hands.outline import RESOLUTION, PathPen
 from data.tools.hands.sources import FontSource
 from data.tools.hands.strokes import arc_length, resample
-from toolkit_gateway.ink.hand import REDRAWN
+from toolkit_gateway.ink.hand import REDRAWN, REDRAWN_GLYPH
 from toolkit_gateway.ink.ribbons import DOT_FLAG, Strokes
 
 LONGEST_HYPHEN = 0.45
@@ -67,8 +67,10 @@ def repair(glyphs: Glyphs, source: FontSource) -> None:
         _draw_letter(glyphs, letter, path)
     _replace_glyphs(glyphs, source.replaced)
     for letter, path in source.redrawn.items():
-        name, drawn = glyphs.name_of(letter), strokes_from_svg(path, glyphs.nib)
-        glyphs.put(glyphs.add(chr(REDRAWN + ord(letter))), drawn, glyphs.advance(name or ""))
+        # A name of more characters is that of a glyph.
+        name = letter if len(letter) > 1 else glyphs.name_of(letter) or ""
+        code = REDRAWN_GLYPH + glyphs.font.getGlyphID(name) if len(letter) > 1 else REDRAWN + ord(letter)
+        glyphs.put(glyphs.add(chr(code)), strokes_from_svg(path, glyphs.nib), glyphs.advance(name))
     for letter, factor in source.stretched.items():
         if name := glyphs.name_of(letter):
             taller = replace(glyphs.strokes[name], y=glyphs.strokes[name].y * factor)

@@ -11,7 +11,7 @@ from unicodedata import combining
 import numpy as np
 
 from toolkit_gateway.ink.catalogue import WRITERS
-from toolkit_gateway.ink.hand import Allographs
+from toolkit_gateway.ink.hand import REDRAWN, REDRAWN_GLYPH, Allographs
 from toolkit_gateway.ink.natural.edits import EDITS
 from toolkit_gateway.ink.natural.joins import (
     BAR,
@@ -38,7 +38,9 @@ _LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before thes
 _NEAR_LETTERS = 24  # letters on each side that may be near: more than fit into a cap height
 _LOW_MARKS = frozenset(",.;")
 _LARGEST_DOT = 0.06  # cap heights
-_MIN_CAPITAL = 0.86  # cap heights; lower capitals, which would look like small letters, are stretched to it
+# Cap heights; lower capitals, which would look like small letters, are stretched to it; lower figures are enlarged.
+_MIN_CAPITAL, _MIN_FIGURE = 0.86, 0.8
+_QUOTE_RISE = 0.45  # cap heights above the x-height that quotation marks reach at most
 _MIN_ASCENDER_RISE = 0.55  # x-heights, by which b, d, h, k and l rise at least above the x-height
 #: Smallest height of marks that would look like a stop or a speck: in cap heights, and in x-heights.
 _MARK_SIZES = {",": (0.22, 0.42), ";": (0.22, 0.42)} | dict.fromkeys("‘’“”", (0.19, 0.28))
@@ -127,7 +129,8 @@ class Penman:
 
     def _forms(self, glyph: WordGlyph) -> tuple[Letterform, ...]:
         """Return the forms of a letter that this writer uses, most usual first."""
-        strokes, character = self.shaper.letter(glyph.hand, glyph.glyph), glyph.character
+        redrawn, character = self.shaper.redrawn(REDRAWN_GLYPH + glyph.glyph), glyph.character
+        strokes = redrawn if redrawn and glyph.hand == 0 else self.shaper.letter(glyph.hand, glyph.glyph)
         names = self._names.get(character, ("",)) if glyph.hand == 0 and glyph.is_whole else ("",)
         own = parts_of(strokes), strokes.flags.tolist()
         drawn = [drawn for name in names if (drawn := self._drawn(strokes, character, name)) is not None] or [own]
@@ -144,7 +147,7 @@ class Penman:
             flags = [*own.flags.tolist(), 0]
             return parts, flags[: len(parts)] if len(parts) >= len(own.length) else [0] * len(parts)
         if name == "=":
-            strokes = self.shaper.redrawn(character)
+            strokes = self.shaper.redrawn(REDRAWN + ord(character))
         else:
             strokes = self.shaper.borrow(own, character, name) if name else own
         return None if strokes is None else (parts_of(strokes), strokes.flags.tolist())
@@ -158,11 +161,17 @@ class Penman:
     def _scaled(self, parts: list[Part], character: str) -> list[Part]:
         """Scale a character by the habits of the writer, and what would be too small to be told from another."""
         habits, top = self.habits, max(float(part[:, 1].max()) for part in parts)
-        if character.isdigit():
-            return [part * [habits.digit_size, habits.digit_size, 1.0] for part in parts]
+        if character.isdecimal():  # not a superscript
+            bottom = min(float(part[:, 1].min()) for part in parts)
+            size = max(habits.digit_size, _MIN_FIGURE / max(top - bottom, _MIN_FIGURE / 1.6))
+            return [(part - [0.0, bottom, 0.0]) * [size, size, 1.0] for part in parts]
         if character in _MARK_SIZES:
             least, in_x_heights = _MARK_SIZES[character]
-            return [_lengthened(part, max(least, in_x_heights * self.x_height)) for part in parts]
+            drop = max(top - min(self.x_height + _QUOTE_RISE, 1.0), 0.0)
+            return [
+                _lengthened(part - [self.slant * drop, drop, 0.0], max(least, in_x_heights * self.x_height))
+                for part in parts
+            ]
         if character.isupper() and not self.writes_capitals:
             return [part * [1.0, max(_MIN_CAPITAL / max(top, _MIN_CAPITAL / 1.4), 1.0), 1.0] for part in parts]
         if not character.islower() or self.writes_capitals:
@@ -183,7 +192,7 @@ class Penman:
         if first.character.isalnum() and second.character.isalnum():
             kern = optical_kern(first, second, dx, self.x_height, self.letter_width, self.joined)
         else:
-            kern = punctuation_kern(first, second, dx, self.shaper.punctuation_gap)
+            kern = punctuation_kern(first, second, dx, self.shaper.punctuation_gap, self.slant)
         junction = meet(first, second, dx, dy, self.joined, kern)
         if first.character.islower() and second.character in _LOW_MARKS:
             # Below the end of an r, a comma would look like the lower half of a colon.
