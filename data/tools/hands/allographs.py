@@ -74,7 +74,8 @@ def main() -> None:
 def choose(source: FontSource, others: Iterable[FontSource]) -> tuple[list[Strokes], Forms]:
     """Return the glyphs to add to a hand, and for each writer the forms of its glyphs."""
     script = source.name
-    penman = Penman(Shaper(script, WRITERS[0]))
+    # Without the slant and width of a writer, which are added when a page is written.
+    penman = Penman(Shaper(script, replace(writer_of(script, 0, natural=True), slant=0.0, width=1.0)))
     kept_from = {other.name for other in others if other.joined != source.joined} | CAPITAL_HANDS | {script}
     borrowed, changed, illegible = _legible_forms(penman, [other for other in others if other.name not in kept_from])
     replaced = {letter: "" for letter in {*source.unclear, *illegible} if borrowed.get(letter)}
@@ -92,7 +93,7 @@ class Drawn:
     def __init__(self, penman: Penman) -> None:
         self._penman, self._hand = penman, penman.shaper.hand
         base = _base_of(self._hand.measures.name)
-        self._first = len(base.glyphs)
+        self._font, self._first = hb.Font(hb.Face(base.font)), len(base.glyphs)
         count = self._first - len(base.redrawn)
         self._redrawn = {glyph: count + n for n, glyph in enumerate(base.redrawn)}
         self._variants = _variants(self._hand)
@@ -113,7 +114,7 @@ class Drawn:
         if name == "":
             return glyph
         if name == "=":
-            return self._redrawn.get(glyph) or self._redrawn[self._hand.shape(letter)[0].glyph_id]
+            return self._redrawn.get(glyph) or self._redrawn[self._font.get_nominal_glyph(ord(letter))]
         if (glyph, name) not in self._number:
             own = self._penman.shaper.letter(0, glyph)
             if name.startswith("-"):

@@ -33,6 +33,7 @@ _MAX_CLOSED_DISTANCE = 0.16  # a joined hand joins over at most this distance
 _MIN_BRIDGE, _MAX_BRIDGE = 0.06, 0.9  # distances over which a print hand may join
 _MAX_ENTRY_HEIGHT = 0.85  # a print hand does not join a higher entry
 _MIN_BOWL_LENGTH, _MAX_BOWL_GAP = 0.5, 0.17  # of a bowl: smallest length, largest distance of its ends
+_NEAR_MARKS, _DESCENDER_TOP = frozenset(".,:;!?‘’“”"), -0.15  # marks near their word; ink below may be under a mark
 _ASCENDERS = "bdfhklt"  # with a join at the top, these would look like other letters
 _MIN_RUN, _MAX_WIDENING = 0.5, 0.18  # smallest run of a join per rise, and how far letters may move apart for it
 _MIN_SHARE_OF_GAP = 0.85  # smallest gap of two letters in other forms, as a share of the gap in the forms of the hand
@@ -253,9 +254,15 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     return Junction(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])
 
 
-def punctuation_kern(first: Letterform, second: Letterform, dx: float, min_gap: float) -> float:
-    """Return what must be added to the distance of two characters to keep their ink `min_gap` apart."""
-    return max(0.0, min_gap - float((second.left + dx - first.right).min()))
+def punctuation_kern(first: Letterform, second: Letterform, dx: float, gap: float, slant: float) -> float:
+    """Return what must be added to the distance of two characters to keep their ink `gap` apart; marks no farther."""
+    needed = gap - float((second.left + dx - first.right).min())
+    if not {first.character, second.character} & _NEAR_MARKS:
+        return max(needed, 0.0)
+    height = heights_of_bands()
+    left, right = ((side - slant * height)[height > _DESCENDER_TOP] for side in (second.left, first.right))
+    apart = float(left.min() + dx - right.max())
+    return max(needed, min(gap - apart, 0.0)) if np.isfinite(apart) else 0.0
 
 
 def optical_kern(
@@ -268,7 +275,9 @@ def optical_kern(
     white = float(np.minimum(beside, beside.min() + _MAX_EXTRA_WHITE).mean()) if len(beside) else 0.0
     kern = -min(_REMOVED_SHARE * max(white - _USUAL_WHITE * letter_width, 0.0), _MAX_REMOVED)
     gap = float((second.left + dx - first.right).min())
-    if joined or not (first.character.isalpha() and second.character.isalpha()):
+    if not (first.character.isalpha() and second.character.isalpha()):
+        return max(kern, _MIN_KERNED_GAP - gap)  # figures stand apart
+    if joined:
         return min(max(kern, _MIN_KERNED_GAP - gap), 0.0)
     # Print letters are also about as far apart as in the hand itself, or an r and an n would be an m; bars may overlap.
     kern = min(max(kern, -_BAR_OVERLAP - gap), 0.0)
