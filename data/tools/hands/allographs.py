@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -53,7 +53,6 @@ _CHANGES = {
     "q": ("-straight tail",), "r": ("-retrace stem",), "t": ("-raise bar", "-lower bar"),
     "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",), "9": ("-open bowl",),
 }  # fmt: skip
-_PRINT_ONLY = "-looped tail"  # it does not suit joined hands
 _COUNTERS_ADDED = {
     "-open bowl": -1, "-straight tail": -1, "-open tail": -1, "-close loop": -1, "-looped tail": 1
 }  # fmt: skip
@@ -74,15 +73,15 @@ def main() -> None:
 def choose(source: FontSource, others: Iterable[FontSource]) -> tuple[list[Strokes], Forms]:
     """Return the glyphs to add to a hand, and for each writer the forms of its glyphs."""
     script = source.name
-    # Without the slant and width of a writer, which are added when a page is written.
-    penman = Penman(Shaper(script, replace(writer_of(script, 0, natural=True), slant=0.0, width=1.0)))
+    # The first writer changes neither slant nor width, as the pack needs it.
+    penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
     kept_from = {other.name for other in others if other.joined != source.joined} | CAPITAL_HANDS | {script}
-    borrowed, changed, illegible = _legible_forms(penman, [other for other in others if other.name not in kept_from])
-    replaced = {letter: "" for letter in {*source.unclear, *illegible} if borrowed.get(letter)}
-    replaced |= {letter: "=" for letter in source.redrawn if len(letter) == 1}
+    lenders = [other for other in others if other.name not in kept_from]
+    borrowed, changed, illegible = _legible_forms(penman, lenders, source.redrawn)
+    dropped = {letter for letter in illegible.union(source.unclear) - source.redrawn.keys() if borrowed.get(letter)}
     drawn = Drawn(penman)
     forms = tuple(
-        drawn.forms_of(_forms_of_writer(script, number, borrowed, changed, replaced)) for number in range(len(WRITERS))
+        drawn.forms_of(_forms_of_writer(script, number, borrowed, changed, dropped)) for number in range(len(WRITERS))
     )
     return drawn.added, forms
 
@@ -92,17 +91,14 @@ class Drawn:
 
     def __init__(self, penman: Penman) -> None:
         self._penman, self._hand = penman, penman.shaper.hand
-        base = _base_of(self._hand.measures.name)
-        self._font, self._first = hb.Font(hb.Face(base.font)), len(base.glyphs)
-        count = self._first - len(base.redrawn)
-        self._redrawn = {glyph: count + n for n, glyph in enumerate(base.redrawn)}
+        self._base = _base_of(self._hand.measures.name)
         self._variants = _variants(self._hand)
         self.added: list[Strokes] = []
         self._number: dict[tuple[int, str], int | None] = {}
 
     def forms_of(self, names_of: dict[str, tuple[str, ...]]) -> dict[int, tuple[int, ...]]:
         """Return the forms of each glyph, for the names of the forms of each letter."""
-        forms = {glyph: (redrawn,) for glyph, redrawn in self._redrawn.items()}
+        forms: dict[int, tuple[int, ...]] = {glyph: (redrawn,) for glyph, redrawn in self._base.redrawn.items()}
         for letter, names in names_of.items():
             for glyph in self._variants.get(letter, ()):
                 numbers = [self._number_of(glyph, letter, name) for name in names]
@@ -111,20 +107,19 @@ class Drawn:
 
     def _number_of(self, glyph: int, letter: str, name: str) -> int | None:
         """Return the number of the glyph that draws this form of a glyph; None if the form does not fit."""
+        own = self._base.own(glyph, letter)
         if name == "":
-            return glyph
-        if name == "=":
-            return self._redrawn.get(glyph) or self._redrawn[self._font.get_nominal_glyph(ord(letter))]
-        if (glyph, name) not in self._number:
-            own = self._penman.shaper.letter(0, glyph)
+            return own
+        if (own, name) not in self._number:
+            drawn = self._penman.shaper.letter(0, own)
             if name.startswith("-"):
-                strokes = _edited(own, name, self._penman.x_height)
+                strokes = _edited(drawn, name, self._penman.x_height)
             else:
-                strokes = borrow(self._hand, own, letter, load_hand(name))
-            self._number[glyph, name] = None if strokes is None else self._first + len(self.added)
+                strokes = borrow(self._hand, drawn, letter, load_hand(name))
+            self._number[own, name] = None if strokes is None else len(self._base.glyphs) + len(self.added)
             if strokes is not None:
                 self.added.append(replace(strokes, radius=strokes.radius * self._hand.measures.nib))
-        return self._number[glyph, name]
+        return self._number[own, name]
 
 
 def _variants(hand: Hand) -> dict[str, list[int]]:
@@ -144,25 +139,31 @@ class _Base(NamedTuple):
     """What a pack has before this command."""
 
     font: bytes
-    glyphs: list[Strokes]
-    redrawn: list[int]
+    glyphs: list[Strokes]  # of the font, and those that are redrawn
+    redrawn: dict[int, int]  # the number of the redrawn glyph for that of the font
+
+    def own(self, glyph: int, letter: str) -> int:
+        """Return the number of a glyph of a letter, or that of the redrawn glyph."""
+        usual = hb.Font(hb.Face(self.font)).get_nominal_glyph(ord(letter))
+        return self.redrawn.get(glyph) or self.redrawn.get(usual or 0, glyph)
 
 
 @cache
 def _base_of(script: str) -> _Base:
     with np.load(PACKS_DIR / f"{script}.npz") as stored:
         font, redrawn = stored["font"].tobytes(), stored["redrawn"].tolist()
-    hand = load_hand(script)
-    return _Base(font, [hand.glyph(n) for n in range(hb.Face(font).glyph_count + len(redrawn))], redrawn)
+    hand, count = load_hand(script), hb.Face(font).glyph_count
+    glyphs = [hand.glyph(n) for n in range(count + len(redrawn))]
+    return _Base(font, glyphs, {glyph: count + n for n, glyph in enumerate(redrawn)})
 
 
 def _store(script: str, added: list[Strokes], allographs: Allographs) -> None:
     base = _base_of(script)
-    write_pack(load_hand(script).measures, base.font, base.glyphs + added, base.redrawn, allographs)
+    write_pack(load_hand(script).measures, base.font, base.glyphs + added, list(base.redrawn), allographs)
 
 
 def _legible_forms(
-    penman: Penman, lenders: list[FontSource]
+    penman: Penman, lenders: list[FontSource], redrawn: Container[str]
 ) -> tuple[dict[str, list[str]], dict[str, list[str]], set[str]]:
     """Return for each letter the hands with a legible form for it, and the legible changes; and the illegible letters.
 
@@ -183,7 +184,7 @@ def _legible_forms(
         for letter, drawn in own.items():
             readable = alphabet.reads_as(letter, shades[letter], usual)
             borrowed[letter] = [donor for (donor, _), good in zip(offers[letter], readable, strict=True) if good]
-            tried = _changes(letter, drawn, penman)
+            tried = _changes(letter, drawn, penman, redrawn)
             counters = np.array([_COUNTERS_ADDED.get(name, 0) for name, _ in tried], np.int64)
             forms = [form for _, form in tried]
             legible = alphabet.keeps_form(letter, drawn, forms, counters)
@@ -198,11 +199,12 @@ def _legible_forms(
 
 
 def _drawn(penman: Penman, letter: str) -> Strokes | None:
-    """Return a letter of the hand itself; None if another hand writes it, or its outline is no pen stroke."""
+    """Return a letter of the hand itself, as redrawn; None if another hand writes it or it has an outline."""
     glyphs = penman.shaper.word(letter).glyphs
     if len(glyphs) != 1 or glyphs[0].hand != 0:
         return None
-    strokes = penman.shaper.letter(0, glyphs[0].glyph)
+    base = _base_of(penman.shaper.measures.name)
+    strokes = penman.shaper.letter(0, base.own(glyphs[0].glyph, letter))
     return strokes if len(strokes.x) and not (strokes.flags & OUTLINE_FLAG).any() else None
 
 
@@ -219,8 +221,11 @@ def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[FontSource]
     return [(lender, strokes) for lender, strokes in offers if strokes is not None and len(strokes.length)]
 
 
-def _changes(letter: str, drawn: Strokes, penman: Penman) -> list[tuple[str, Strokes]]:
-    names = [name for name in _CHANGES.get(letter, ()) if not (penman.joined and name == _PRINT_ONLY)]
+def _changes(letter: str, drawn: Strokes, penman: Penman, redrawn: Container[str]) -> list[tuple[str, Strokes]]:
+    # A looped tail does not suit joined hands; a redrawn stem and branch begin and end where joins need it.
+    unfit = {"-looped tail"} if penman.joined else set()
+    unfit |= {"-retrace stem"} if letter in redrawn else set()
+    names = [name for name in _CHANGES.get(letter, ()) if name not in unfit]
     edited = [(name, _edited(drawn, name, penman.x_height)) for name in names]
     return [(name, strokes) for name, strokes in edited if strokes is not None]
 
@@ -243,25 +248,24 @@ def _mean(shades: Floats) -> Floats:
 
 
 def _forms_of_writer(
-    script: str, number: int, borrowed: dict[str, list[str]], changed: dict[str, list[str]], replaced: dict[str, str]
+    script: str, number: int, borrowed: dict[str, list[str]], changed: dict[str, list[str]], dropped: set[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the names of the forms of each letter; every writer borrows from other hands first.
+    """Return the names of the forms of each letter: "" is that of the hand itself, unless it is dropped.
 
-    `replaced` has the letters that the hand does not write as in the font: "=" if they are redrawn, else "".
+    "-" and the name of an edit is this letter changed, any other name is the letter of another hand; every writer
+    borrows from other hands first.
     """
 
     def turn(lender: str) -> str:
         return hashlib.sha256(f"{script} {number} {lender}".encode()).hexdigest()
 
     forms = {}
-    for letter in {**borrowed, **replaced}:
-        taken = sorted(borrowed.get(letter, []), key=turn)[:MAX_BORROWED]
-        if letter.isupper() and replaced.get(letter) == "=":
-            taken = []  # a borrowed capital would reach as low as that of the font, also below the line
-        own = [replaced.get(letter, "")] if replaced.get(letter) != "" else []
+    for letter in borrowed:
+        taken = sorted(borrowed[letter], key=turn)[:MAX_BORROWED]
+        own = [] if letter in dropped else [""]
         drawn = [*own, *taken] if number == 0 or letter not in _FIRST_FROM_OTHERS else [*taken, *own]
-        forms[letter] = tuple([*drawn, *([] if letter in replaced else changed[letter])][:MAX_FORMS])
-    return {letter: names for letter, names in forms.items() if names != ("",)}
+        forms[letter] = tuple([*drawn, *([] if letter in dropped else changed[letter])][:MAX_FORMS])
+    return forms
 
 
 def _clear_joins(penman: Penman) -> frozenset[str]:

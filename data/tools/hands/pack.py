@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ def write_pack(
     """
     strokes = Strokes.concatenate(glyphs)
     whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * PACK_UNITS).astype(np.int16)
-    arrays: dict[str, Any] = {
+    arrays = {
         "measures": np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),
         "font": np.frombuffer(font, np.uint8),
         "points": np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
@@ -38,4 +38,8 @@ def write_pack(
         joins = [sorted(of_writer) for of_writer in allographs.joins]
         text = msgspec.json.encode({"forms": allographs.forms, "joins": joins})
         arrays["allographs"] = np.frombuffer(text, np.uint8)
-    np.savez_compressed(PACKS_DIR / f"{measures.name}.npz", **arrays)
+    # As np.savez_compressed, but 2 % smaller.
+    with ZipFile(PACKS_DIR / f"{measures.name}.npz", "w", ZIP_DEFLATED, compresslevel=9) as pack:
+        for name, array in arrays.items():
+            with pack.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, np.asanyarray(array))
