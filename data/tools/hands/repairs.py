@@ -67,10 +67,10 @@ def repair(glyphs: Glyphs, source: FontSource) -> None:
         _draw_letter(glyphs, letter, path)
     _replace_glyphs(glyphs, source.replaced)
     for letter, path in source.redrawn.items():
-        # A name of more characters is that of a glyph.
-        name = letter if len(letter) > 1 else glyphs.name_of(letter) or ""
-        code = REDRAWN_GLYPH + glyphs.font.getGlyphID(name) if len(letter) > 1 else REDRAWN + ord(letter)
-        glyphs.put(glyphs.add(chr(code)), strokes_from_svg(path, glyphs.nib), glyphs.advance(name))
+        is_glyph = len(letter) > 1  # the name of a glyph
+        code = REDRAWN_GLYPH + glyphs.font.getGlyphID(letter) if is_glyph else REDRAWN + ord(letter)
+        advance = glyphs.advance(letter if is_glyph else glyphs.name_of(letter) or "")
+        glyphs.put(glyphs.add(chr(code)), strokes_from_svg(path, glyphs.nib), advance)
     for letter, factor in source.stretched.items():
         if name := glyphs.name_of(letter):
             taller = replace(glyphs.strokes[name], y=glyphs.strokes[name].y * factor)
