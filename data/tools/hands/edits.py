@@ -41,7 +41,7 @@ def open_bowl(parts: Parts, x_height: float) -> Parts | None:
     if not contacts:
         return None
     n, at_end = contacts[-1]
-    parts[n] = shorten(parts[n], 0.19 * x_height, at_end)
+    parts[n] = shorten(parts[n], min(0.19 * x_height, 0.35 * float(np.ptp(parts[n][:, 0]))), at_end)
     return parts
 
 

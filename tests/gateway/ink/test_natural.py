@@ -209,28 +209,36 @@ def test_joins_and_dots_of_difficult_letters():
     assert penman.meet(two, seven, 0.9, 0.0).kern < -0.1, "figures stand as near as letters"
     (penman, [f, *_]), (_, [e, *_]) = forms_of("mirov", "f"), forms_of("mirov", "e")
     assert penman.meet(f, e, 0.5, 0.0).kern < -0.05, "the bar of an f keeps no letter away"
+    (penman, [c, *_]), (_, [o, *_]) = forms_of("larkin", "c"), forms_of("larkin", "o")
+    assert penman.meet(c, o, 0.3, 0.0).kern > 0.02, "a c that is not joined does not touch the next letter"
+    (penman, [e, *_]), (_, [stop, *_]) = forms_of("winters", "e"), forms_of("winters", ".")
+    assert penman.meet(e, stop, 0.9, 0.0).kern < -0.1, "a stop stands near its word"
     serifs = forms_of("larkin", "i")[1]
     assert all(sum(late > 0 for late in form.delayed) == 1 for form in serifs), "the serif of an i is no dot"
 
 
 def test_a_letter_that_reads_as_another_is_not_written():
     for script, letters in (
-        ("larkin", "ufwxk4"),
-        ("squire", "benrsDI7"),
-        ("mathilde", "bpr"),
+        ("larkin", "umfwxk4"),
+        ("squire", "befnrsDI7"),
+        ("mathilde", "bopr"),
+        ("prudence", ("If", "Zo", "re")),  # forms that the font has only inside words
+        ("winters", "a"),
+        ("clover", "a"),
+        ("nell", "r"),
         ("cassidy", "h"),
-        ("bailey", "nr"),
+        ("bailey", "nrsS"),
         ("perry", "hrbt4"),
         ("harper", "c"),
-        ("kingsley", "47"),
-        ("evangeline", "v4"),
+        ("kingsley", "a47"),
+        ("evangeline", "fv4"),
         ("molly", "s"),
     ):
         penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
         for letter in letters:
-            [glyph] = penman.shaper.word(letter).glyphs
+            glyph, *_ = penman.shaper.word(letter).glyphs
             of_font = penman.shaper.letter(glyph.hand, glyph.glyph)
-            own = penman.form_of(of_font, letter)
+            own = penman.form_of(of_font, letter[0])
             lengths = [sum(map(len, form.parts)) for form in penman.forms(glyph)]
             assert sum(map(len, own.parts)) not in lengths, (script, letter)
 
@@ -245,7 +253,8 @@ def test_marks_and_ascenders_are_large_enough_to_read():
 
         assert np.ptp(tops(",")[0]) > 0.2, script
         assert min(y.max() for y in tops("h")) > 1.35 * penman.x_height, script
-        assert min(y.max() for letter in "OSUCZ" for y in tops(letter)) > 0.85, script
+        assert min(y.max() for letter in "OSUCZ0123456789" for y in tops(letter)) > 0.85, script
+        assert max(y.max() for mark in "‘’“”" for y in tops(mark)) < 1.01, script
 
 
 def test_dots_keep_clear_of_the_letters_of_their_word():

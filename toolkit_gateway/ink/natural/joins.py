@@ -38,6 +38,7 @@ _ASCENDERS = "bdfhklt"  # with a join at the top, these would look like other le
 _MIN_RUN, _MAX_WIDENING = 0.5, 0.18  # smallest run of a join per rise, and how far letters may move apart for it
 _MIN_SHARE_OF_GAP = 0.85  # smallest gap of two letters in other forms, as a share of the gap in the forms of the hand
 _WIDEST_GAP = 0.24  # a gap of two letters that is at least so wide at its narrowest needs no more
+_LEAST_GAP = 0.08  # between two print letters, at any height
 # Optical kerning: the white between two letters is as wide as usual, at the height of small letters.
 _USUAL_WHITE = 0.55  # mean width in a hand, as a share of the width of its letters
 _MAX_EXTRA_WHITE = 0.35  # by how much white is wider than at its narrowest point: largest value that counts
@@ -282,7 +283,8 @@ def optical_kern(
     # Print letters are also about as far apart as in the hand itself, or an r and an n would be an m; bars may overlap.
     kern = min(max(kern, -_BAR_OVERLAP - gap), 0.0)
     wanted = _body_gap(first.usual or first, second.usual or second, dx)
-    return max(kern, _MIN_SHARE_OF_GAP * min(wanted, _WIDEST_GAP) - _body_gap(first, second, dx))
+    least = max(_MIN_SHARE_OF_GAP * min(wanted, _WIDEST_GAP), _LEAST_GAP)
+    return max(kern, least - _body_gap(first, second, dx))
 
 
 def _body_gap(first: Letterform, second: Letterform, dx: float) -> float:

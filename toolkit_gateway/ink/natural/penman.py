@@ -36,9 +36,8 @@ _LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before thes
 _NEAR_LETTERS = 24  # letters on each side that may be near: more than fit into a cap height
 _LOW_MARKS = frozenset(",.;")
 _LARGEST_DOT = 0.06  # cap heights
-# Cap heights; lower capitals, which would look like small letters, are stretched to it; lower figures are enlarged.
-_MIN_CAPITAL, _MIN_FIGURE = 0.86, 0.8
-_QUOTE_RISE = 0.45  # cap heights above the x-height that quotation marks reach at most
+_MIN_CAPITAL = 0.86  # cap heights; lower capitals, which would look like small letters, and figures are enlarged to it
+_QUOTE_RISE = 0.45  # cap heights above the x-height that quotation marks reach
 _MIN_ASCENDER_RISE = 0.55  # x-heights, by which b, d, h, k and l rise at least above the x-height
 #: Smallest height of marks that would look like a stop or a speck: in cap heights, and in x-heights.
 _MARK_SIZES = {",": (0.22, 0.42), ";": (0.22, 0.42)} | dict.fromkeys("‘’“”", (0.19, 0.28))
@@ -145,15 +144,14 @@ class Penman:
         habits, top = self.habits, max(float(part[:, 1].max()) for part in parts)
         if character.isdecimal():  # not a superscript
             bottom = min(float(part[:, 1].min()) for part in parts)
-            size = max(habits.digit_size, _MIN_FIGURE / max(top - bottom, _MIN_FIGURE / 1.6))
-            return [(part - [0.0, bottom, 0.0]) * [size, size, 1.0] for part in parts]
+            size = max(habits.digit_size, _MIN_CAPITAL / max(top - bottom, _MIN_CAPITAL / 1.7))
+            return [(part - [0.0, bottom, 0.0]) * [size**0.5, size, 1.0] for part in parts]
         if character in _MARK_SIZES:
             least, in_x_heights = _MARK_SIZES[character]
-            drop = max(top - min(self.x_height + _QUOTE_RISE, 1.0), 0.0)
-            return [
-                _lengthened(part - [self.slant * drop, drop, 0.0], max(least, in_x_heights * self.x_height))
-                for part in parts
-            ]
+            least, drop = max(least, in_x_heights * self.x_height), 0.0
+            if character not in _LOW_MARKS:
+                drop = top - min(self.x_height + _QUOTE_RISE, 1.0)
+            return [_lengthened(part - [self.slant * drop, drop, 0.0], least) for part in parts]
         if character.isupper() and not self.writes_capitals:
             return [part * [1.0, max(_MIN_CAPITAL / max(top, _MIN_CAPITAL / 1.4), 1.0), 1.0] for part in parts]
         if not character.islower() or self.writes_capitals:
