@@ -130,6 +130,7 @@ def test_widget_fits_and_page_has_true_size(explorer: Page) -> None:
     assert room[1] <= picture[1] < picture[1] + picture[3] <= room[1] + room[3], "the whole page is seen"
     click(button(explorer, "Whole page"))
     expect(button(explorer, "Whole page")).not_to_have_class(re.compile("mod-active"))
+    explorer.wait_for_function("document.querySelector('.toolkit-sheet').width > 500")  # the kernel has answered
     assert [round(side) for side in settled_box(explorer.get_by_alt_text("Dear Ada"))[2:]] == [596, 842]
     desk.focus()
     desk.press("End")

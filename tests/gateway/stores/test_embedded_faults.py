@@ -115,9 +115,12 @@ def flip_a_bit(file: Path) -> None:
 
 
 def largest_table(folder: Path) -> Path:
-    """Return the largest table in use; a kill may also leave one of a compaction, which RocksDB removes unread."""
-    with_store(folder, read_all)
-    return max((folder / "database").glob("*.sst"), key=lambda path: path.stat().st_size)
+    """Return the largest table in use; a kill or a close may leave one of a compaction, which is removed unread."""
+    tables, before = sorted((folder / "database").glob("*.sst")), None
+    while tables != before:
+        with_store(folder, read_all)
+        tables, before = sorted((folder / "database").glob("*.sst")), tables
+    return max(tables, key=lambda path: path.stat().st_size)
 
 
 def manifest(folder: Path) -> Path:
