@@ -199,9 +199,8 @@ class Penman:
                 form, joins, junction = forms[at], False, _APART
                 if n:
                     before = choices[-1].form
-                    junction = self.meet(
-                        before, form, round(origin[n] - origin[n - 1], 6), round(rise[n] - rise[n - 1], 6)
-                    )
+                    dx, dy = origin[n] - origin[n - 1], rise[n] - rise[n - 1]
+                    junction = self.meet(before, form, round(dx, 6), round(dy, 6))
                     shift += junction.kern
                     run += 1
                     if junction.joins:
@@ -275,12 +274,10 @@ def _pieces(choices: list[ChosenLetter]) -> Iterator[_Piece]:
         if choice.joins and len(choice.junction.between):
             yield _Piece(choice.junction.between, n, False, 0, 0)
         for k, (part, flags, delayed) in enumerate(zip(form.parts, form.flags, form.delayed, strict=True)):
-            if delayed and (delayed != BAR or choice.bar != "none"):
+            if not delayed:
+                yield _cut_for_joins(choice, following, n, k)
+            elif delayed != BAR or choice.bar != "none":
                 late.append(_Piece(part, n, True, flags, delayed))
-            elif not delayed:
-                yield (
-                    _cut_for_joins(choice, following, n, k) if k in (0, form.last) else _Piece(part, n, True, flags, 0)
-                )
     yield from late
 
 
