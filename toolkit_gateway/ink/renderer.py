@@ -171,7 +171,7 @@ def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> RandomSt
 
 @cache
 def _shaper_of(handwriting: Handwriting, natural: bool, every: int = 1) -> Shaper:
-    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer, natural), every)
+    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer, natural), every, natural)
 
 
 # A Penman with all letters takes 1.5 MB: without a limit, 120 hands take half of the memory that a text may use.

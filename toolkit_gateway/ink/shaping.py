@@ -64,13 +64,16 @@ class ShapedWord:
 
 
 class Shaper:
-    """Shapes words for one script and writer; in a long text, letters keep only one point in `every`."""
+    """Shapes words for one script and writer; in a long text, letters keep only one point in `every`.
 
-    def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
+    Natural writing joins letters itself, and needs no marks of stroke ends that touch other letters.
+    """
+
+    def __init__(self, script: str, writer: Writer, every: int = 1, natural: bool = False) -> None:
         self.hand = load_hand(script)
         self._chain = fallback_chain(script)  # the hands after the first are loaded when a text needs them
         self.writer = writer
-        self._every = every
+        self._every, self._natural = every, natural
         self.measures = self.hand.measures
         self.habits = habits_of(script, writer.name)
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
@@ -104,7 +107,8 @@ class Shaper:
             _word_breaks(text, [index for _, _, index, _ in placed], origin),
             tuple(WordGlyph(number, at.glyph_id, character, at.is_whole) for number, at, _, character in placed), blank,
         )  # fmt: skip
-        _mark_touching_ends(word)
+        if not self._natural:
+            _mark_touching_ends(word)
         return word
 
     def _place_marks(
