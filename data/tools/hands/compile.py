@@ -69,13 +69,10 @@ def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
     measures = _measure_hand(source, cut, units, strokes)
     repair(Glyphs(cut, units, strokes, measures.nib), source)
     order = [strokes[name] for name in cut.getGlyphOrder()]
-    redrawn = {
-        cut.getGlyphID(cut.getBestCmap()[ord(letter)] if len(letter) == 1 else letter): strokes_from_svg(
-            path, measures.nib
-        )
-        for letter, path in source.redrawn.items()
-    }
-    write_pack(measures, shaping_font.drop_outlines(cut), [*order, *redrawn.values()], list(redrawn))
+    redrawn = [strokes_from_svg(path, measures.nib) for path in source.redrawn.values()]
+    # A name of more characters is that of a glyph.
+    names = [cut.getBestCmap()[ord(name)] if len(name) == 1 else name for name in source.redrawn]
+    write_pack(measures, shaping_font.drop_outlines(cut), order + redrawn, list(map(cut.getGlyphID, names)))
     return counts
 
 

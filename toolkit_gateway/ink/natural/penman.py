@@ -145,7 +145,8 @@ class Penman:
         if character.isdecimal():  # not a superscript
             bottom = min(float(part[:, 1].min()) for part in parts)
             size = max(habits.digit_size, _MIN_CAPITAL / max(top - bottom, _MIN_CAPITAL / 1.7))
-            return [(part - [0.0, bottom, 0.0]) * [size**0.5, size, 1.0] for part in parts]
+            width = float(np.sqrt(size))  # figures grow less in width, or they would be too wide for their place
+            return [(part - [0.0, bottom, 0.0]) * [width, size, 1.0] for part in parts]
         if character in _MARK_SIZES:
             least, in_x_heights = _MARK_SIZES[character]
             least, drop = max(least, in_x_heights * self.x_height), 0.0
